@@ -1,0 +1,89 @@
+"""What every method shares: the call `method(support, labels, query) -> scores`, and its checks."""
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import InputError
+
+
+class Method(nn.Module):
+    """Feature maps of a few labelled images and of some queries -> class scores; no state between calls.
+
+    A method says what else it needs by plain attributes:
+    `views`, the extra pictures of each support image ("flip", "crop"), embedded and appended as further rows;
+    `views_shots`, up to how many shots a class has they are wanted (None: always);
+    `needs_training`, whether it holds layers that are noise until they have been trained;
+    `any_size`, whether support and query maps may differ in height and width.
+    """
+
+    views: tuple[str, ...] = ()
+    views_shots: int | None = None
+    needs_training: bool = False
+    any_size: bool = False
+
+    def __init__(self, channels: int | None = None) -> None:
+        super().__init__()
+        self.channels = channels
+
+    def forward(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
+        """Class scores of each query image: (n, C, H, W), (n,), (Q, C, H, W) -> (Q, N)."""
+        labels = torch.as_tensor(labels, device=support.device)
+        check_maps(support, labels, query, self.any_size)
+        return self.score(support, labels, query)
+
+    def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
+        """The method itself, on checked maps: (n, C, H, W), (n,), (Q, C, H, W) -> (Q, N)."""
+        raise NotImplementedError
+
+    def auxiliary(self, support: Tensor, labels: Tensor, query: Tensor, query_labels: Tensor) -> Tensor | None:
+        """A loss that the method's paper adds to the cross-entropy while training, or None."""
+        return None
+
+
+def needed_channels(channels: int | None, name: str) -> int:
+    """`channels`, or an InputError if a method that learns layers was not told how wide the maps are."""
+    if channels is None:
+        raise InputError(f"method {name!r} learns layers: give channels=, the width of the feature maps")
+    return channels
+
+
+def check_maps(support: Tensor, labels: Tensor, query: Tensor, any_size: bool = False) -> None:
+    """Raise an InputError that names the first thing wrong with an episode's maps and labels."""
+    check_map("support", support)
+    check_map("query", query)
+    alike = 2 if any_size else 4                              # channels alone, or height and width as well
+    if support.shape[1:alike] != query.shape[1:alike]:
+        raise InputError(f"support maps are {shape_of(support)}, query maps {shape_of(query)}: they must be alike")
+    check_labels(labels, len(support))
+
+
+def check_map(name: str, maps: Tensor) -> None:
+    """Raise an InputError unless `maps` is a finite floating-point tensor (n, C, H, W) that is not empty."""
+    if maps.ndim != 4 or 0 in maps.shape[1:]:
+        raise InputError(f"{name} maps have shape {tuple(maps.shape)}; (images, channels, height, width) is needed")
+    if not maps.is_floating_point():
+        raise InputError(f"{name} maps are {maps.dtype}; floating-point maps are needed")
+    if not maps.detach().sum().isfinite():                    # one cheap pass; the slow one below names the image
+        finite = maps.detach().flatten(1).isfinite().all(1)   # (n,)
+        if not finite.all():
+            bad = int((~finite).nonzero()[0])
+            raise InputError(f"{name} map {bad} holds NaN or infinite values")
+
+
+def check_labels(labels: Tensor, images: int) -> None:
+    """Raise an InputError unless `labels` are integers 0..N-1, one an image, none of the classes empty."""
+    if labels.shape != (images,) or labels.is_floating_point():
+        raise InputError(f"labels have shape {tuple(labels.shape)} and type {labels.dtype}; {images} integers are needed")
+    if not images:
+        raise InputError("no support images: every class needs at least one")
+    if int(labels.min()) < 0:
+        raise InputError(f"label {int(labels.min())} is negative; labels run from 0 to N-1")
+    counts = torch.bincount(labels)
+    if not counts.all():
+        raise InputError(f"class {int((counts == 0).nonzero()[0])} has no support image; labels run from 0 to "
+                         f"{len(counts) - 1} without a gap")
+
+
+def shape_of(maps: Tensor) -> str:
+    """Channels and size of maps in words: "64 x 19 x 19"."""
+    return " x ".join(str(n) for n in maps.shape[1:])
