@@ -1,0 +1,35 @@
+"""Backbones: images (B, 3, h, w) -> feature maps (B, C, H, W), chosen by name."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from ..errors import choose
+from . import conv4, resnet12, wrn
+from .base import Backbone
+from .loading import check_weights, construct, fill, find_weights
+
+BACKBONES: dict[str, Callable[..., Backbone]] = {
+    "conv4": conv4.Conv4,                                         # 84 -> 19x19x64
+    "conv4-dn4": partial(conv4.Conv4, **conv4.DN4),               # 84 -> 21x21x64
+    "conv4-classic": partial(conv4.Conv4, **conv4.CLASSIC),       # 84 -> 5x5x64
+    "resnet12": resnet12.ResNet12,                                # 84 -> 5x5x640
+    "wrn28-10": wrn.WideResNet,                                   # 84 -> 21x21x640
+}
+
+FORMS = {"conv4-classic": conv4.FORMS, "resnet12": resnet12.FORMS, "wrn28-10": wrn.FORMS}   # options of published forms
+
+
+def build_backbone(name: str, weights: str | Path | None = None, **options: str | float) -> Backbone:
+    """The backbone of this name; `weights` is None (random), a shipped name, or a .safetensors file.
+
+    Options that a weights file was trained with need not be repeated.
+    """
+    make = BACKBONES[choose("backbone", name, BACKBONES)]
+    if weights is None:
+        return construct(name, make, options)
+    found = find_weights(name, weights)
+    check_weights(found, name)
+    backbone = construct(name, make, found.options | options)
+    fill(backbone, found)
+    return backbone

@@ -1,0 +1,76 @@
+"""What every backbone shares: the call `backbone(images) -> maps`, its preferred preprocessing, and its checks."""
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from ..errors import InputError
+
+
+Options = dict[str, Any]                                      # strings and numbers by name
+
+
+class Backbone(nn.Module):
+    """Images (B, 3, h, w) -> feature maps (B, C, H, W).
+
+    `mean` and `std` are the preferred normalisation, one number a colour, on pixels scaled to 0..1; `image_size` is
+    the side the network was designed for. Any side from `minimum` on works.
+    """
+
+    mean: tuple[float, float, float] = (125.3 / 255, 123.0 / 255, 113.9 / 255)   # the released DMN4 code's
+    std: tuple[float, float, float] = (63.0 / 255, 62.1 / 255, 66.7 / 255)
+    image_size: int = 84
+    minimum: int = 1
+    out_channels: int
+    name: str = ""                                            # with `options`, what build_backbone was asked for
+    options: Options = {}
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Feature maps of a batch: (B, 3, h, w) -> (B, C, H, W)."""
+        check_images(images, self.minimum)
+        return self.features(images)
+
+    def features(self, images: Tensor) -> Tensor:
+        """The network itself, on checked images: (B, 3, h, w) -> (B, C, H, W)."""
+        raise NotImplementedError
+
+
+def check_images(images: Tensor, minimum: int) -> None:
+    """Raise an InputError unless `images` is a floating-point batch (B, 3, h, w) with sides of at least `minimum`."""
+    if images.ndim != 4 or images.shape[1] != 3:
+        raise InputError(f"images have shape {tuple(images.shape)}; (images, 3, height, width) is needed")
+    if not images.is_floating_point():
+        raise InputError(f"images are {images.dtype}; floating-point images are needed")
+    height, width = images.shape[2:]
+    if min(height, width) < minimum:
+        raise InputError(f"images are {height} x {width} pixels; this backbone needs at least {minimum} x {minimum}")
+
+
+def activation(slope: float) -> nn.Module:
+    """LeakyReLU with this slope, or ReLU for slope 0."""
+    return nn.LeakyReLU(slope, inplace=True) if slope else nn.ReLU(inplace=True)
+
+
+def widen(channels: float, width: float) -> int:
+    """`channels` times the width factor, a whole number of at least one."""
+    if not width > 0:
+        raise InputError(f"width is {width!r}; a factor above 0 is needed")
+    return max(1, round(channels * width))
+
+
+def kaiming(network: nn.Module) -> None:
+    """Draw convolution weights Kaiming-normal by fan-out (for leaky_relu at its default slope); biases start at 0."""
+    for layer in network.modules():
+        if isinstance(layer, nn.Conv2d):
+            nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="leaky_relu")
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+
+
+def xavier(network: nn.Module) -> None:
+    """Draw convolution weights Xavier-uniform; biases start at 0."""
+    for layer in network.modules():
+        if isinstance(layer, nn.Conv2d):
+            nn.init.xavier_uniform_(layer.weight)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)

