@@ -1,0 +1,102 @@
+"""Labelled pictures: root/class/image.jpg, or a table of file names -> ImageSet."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from dmn4.errors import InputError
+from dmn4.images import Source, read_image
+
+DIGEST = 16                                                        # bytes of a picture's digest
+
+
+@dataclass(frozen=True)
+class ImageSet:
+    """Pictures with labels. `images` are paths, bytes or crops to be read, or one array or memory map (n, h, w, 3)."""
+
+    images: Sequence[Source] | np.ndarray
+    labels: np.ndarray                                             # (n,)  int64, places in `classes`
+    classes: tuple[str, ...]
+    name: str = "images"
+    digests: np.ndarray | None = None                              # (n, 16)  known once the pictures were decoded
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "labels", np.asarray(self.labels, dtype=np.int64))
+        assert len(self.images) == len(self.labels), "one label for each picture"
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def is_decoded(self) -> bool:
+        """Whether the pictures are one array (n, h, w, 3)."""
+        return isinstance(self.images, np.ndarray)
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Pictures of each class: (number of classes,)."""
+        return np.bincount(self.labels, minlength=len(self.classes))
+
+    def rows(self, rows: np.ndarray | Sequence[int]) -> "ImageSet":
+        """The chosen pictures, in this order; all classes keep their labels. Neighbouring rows of a map stay a map."""
+        rows = np.arange(len(self))[np.asarray(rows)]              # a mask becomes places
+        together = len(rows) > 0 and np.array_equal(rows, np.arange(rows[0], rows[0] + len(rows)))
+        if together:
+            images = self.images[rows[0] : rows[0] + len(rows)]
+        else:
+            images = self.images[rows] if isinstance(self.images, np.ndarray) else [self.images[row] for row in rows]
+        digests = None if self.digests is None else self.digests[rows]
+        return replace(self, images=images, labels=self.labels[rows], digests=digests)
+
+    def of_classes(self, classes: Iterable[str | int]) -> "ImageSet":
+        """The pictures of these classes (names or labels), relabelled 0, 1, ... in the order given."""
+        chosen = [self._label(name) for name in classes]
+        new = np.full(len(self.classes), -1)
+        new[chosen] = np.arange(len(chosen))
+        part = self.rows(new[self.labels] >= 0)
+        return replace(part, labels=new[part.labels], classes=tuple(self.classes[label] for label in chosen))
+
+    def _label(self, name: str | int) -> int:
+        if isinstance(name, str) and name not in self.classes:
+            raise InputError(f"{self.name} has no class {name!r}; it has {shorten(self.classes)}")
+        return self.classes.index(name) if isinstance(name, str) else int(name)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Twelve letters that tell this content from any other: pictures and which of them share a class.
+
+        Names, order, file format and time do not matter; a changed pixel or a picture in another class does. Where
+        `digests` are not known this reads every picture.
+        """
+        digests = digest_all(self.images) if self.digests is None else self.digests
+        members: list[list[bytes]] = [[] for _ in self.classes]
+        for label, row in zip(self.labels, digests, strict=True):
+            members[label].append(row.tobytes())
+        each = sorted(_hash(b"".join(sorted(rows))) for rows in members)
+        return _hash(b"".join(each)).hex()[:12]
+
+
+def digest(pixels: np.ndarray) -> np.ndarray:
+    """Sixteen bytes that identify a decoded picture: (h, w, 3) -> (16,)."""
+    shape = np.array(pixels.shape, dtype="<i4").tobytes()
+    return np.frombuffer(_hash(shape + pixels.tobytes()), dtype=np.uint8)
+
+
+def _hash(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=DIGEST).digest()
+
+
+def digest_all(images: Sequence[Source] | np.ndarray) -> np.ndarray:
+    """The digest of every picture, read in parallel: (n, 16)."""
+    with ThreadPoolExecutor() as pool:
+        return np.stack(list(pool.map(lambda image: digest(read_image(image)), images)))
+
+
+def shorten(names: Sequence[str], most: int = 6) -> str:
+    """The first few names, quoted, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(repr(name) for name in names[:most]) + more

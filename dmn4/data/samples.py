@@ -1,0 +1,90 @@
+"""Pictures without a data set: drawn objects on clutter, for tests and for the paper's claim; the demo's fruit."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from PIL import Image
+
+from dmn4.errors import InputError
+
+from .folders import ImageSet
+
+SCENES = 6                                                         # backgrounds that all classes share
+
+
+@dataclass(frozen=True)
+class Look:
+    """What tells one drawn class from another: outline, pattern and colours of its object."""
+
+    lobes: int                                                     # corners of the outline
+    depth: float                                                   # how deep the outline is cut between them
+    waves: float                                                   # stripes across the object
+    rings: bool                                                    # stripes run round the centre
+    colours: np.ndarray                                            # (2, 3)  of the stripes
+
+
+def draw_clutter(classes: int, per_class: int, clutter: float = 0.5, size: int = 84, seed: int = 0) -> ImageSet:
+    """Drawn pictures of one object each on textured ground, class-major: `classes * per_class` of size x size.
+
+    Every class has an object of its own; the grounds are shared by all classes, so they say nothing about the class.
+    `clutter` is the share of the picture that is ground: at 0 the object fills the frame, at 1 there is none. Equal
+    seeds draw equal pictures; another seed draws other classes.
+    """
+    if not 0 <= clutter <= 1:
+        raise InputError(f"clutter is a share between 0 and 1, not {clutter}")
+    looks = [_look(np.random.default_rng([seed, label])) for label in range(classes)]
+    images = np.empty((classes * per_class, size, size, 3), dtype=np.uint8)
+    labels = np.repeat(np.arange(classes), per_class)
+    for row, label in enumerate(labels):
+        rng = np.random.default_rng([seed, int(label), row - int(label) * per_class, 1])
+        images[row] = _draw(looks[label], clutter, size, rng)
+    names = tuple(f"object {label:02d}" for label in range(classes))
+    return ImageSet(images, labels, names, name=f"drawn (clutter {clutter:g}, seed {seed})")
+
+
+def _look(rng: np.random.Generator) -> Look:
+    return Look(lobes=int(rng.integers(2, 8)), depth=rng.uniform(0.1, 0.45), waves=rng.uniform(2, 6),
+                rings=bool(rng.integers(2)), colours=_colours(rng, 2, vivid=True))
+
+
+def _colours(rng: np.random.Generator, count: int, vivid: bool) -> np.ndarray:
+    """Random colours 0..255: (count, 3). Grounds are duller than objects."""
+    colours = rng.uniform(0, 255, (count, 3))
+    middle = colours.mean(1, keepdims=True)
+    return np.clip(middle + (colours - middle) * (1.6 if vivid else 0.5), 0, 255)
+
+
+def _draw(look: Look, clutter: float, size: int, rng: np.random.Generator) -> np.ndarray:
+    """One picture: (size, size, 3) bytes."""
+    picture = _ground(int(rng.integers(SCENES)), size, rng)                              # (size, size, 3)
+    side = (1 - clutter) ** 0.5 * rng.uniform(0.9, 1.0)                                  # of the frame around the object
+    if side > 0:
+        centre = rng.uniform(side / 2, 1 - side / 2, 2) if side < 1 else np.array([0.5, 0.5])
+        y, x = (np.mgrid[:size, :size] + 0.5) / size
+        shade, cover = _object(look, (x - centre[0]) / (side / 2), (y - centre[1]) / (side / 2), rng)
+        picture += cover[..., None] * (shade - picture)
+    picture = picture * rng.uniform(0.8, 1.2) + rng.normal(0, 6, (size, size, 1))        # light and grain
+    return picture.clip(0, 255).astype(np.uint8)
+
+
+def _object(look: Look, x: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Colours (size, size, 3) and cover (size, size) of an object in a frame from -1 to 1, turned a little."""
+    turn = rng.uniform(-0.4, 0.4)
+    radius, angle = np.hypot(x, y), np.arctan2(y, x) + turn
+    outline = 1 - look.depth * (1 - np.cos(look.lobes * angle))                          # (size, size)
+    along = radius if look.rings else radius * np.cos(angle)
+    stripe = np.sin(np.pi * look.waves * along) > 0
+    return look.colours[stripe.astype(int)], (radius < outline).astype(float)
+
+
+def _ground(scene: int, size: int, rng: np.random.Generator) -> np.ndarray:
+    """A textured ground of one of the shared scenes: patches of its two colours, stripes in one: (size, size, 3)."""
+    common = np.random.default_rng([SCENES, scene])                                      # the same for every class
+    colours, wave, grain = _colours(common, 2, vivid=False), common.uniform(0.2, 0.8), int(common.integers(4, 12))
+    direction = common.uniform(0, np.pi)
+    patches = Image.fromarray(rng.uniform(0, 1, (grain, grain)).astype(np.float32))
+    soft = np.asarray(patches.resize((size, size), Image.Resampling.BICUBIC))            # (size, size)
+    y, x = np.mgrid[:size, :size]
+    ripple = 0.5 + 0.5 * np.sin(wave * (x * np.cos(direction) + y * np.sin(direction)) + rng.uniform(0, 6))
+    share = np.clip(0.65 * soft + 0.35 * ripple, 0, 1)[..., None]
+    return colours[0] * share + colours[1] * (1 - share)

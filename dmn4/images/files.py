@@ -1,0 +1,162 @@
+"""Image files: find them, read them as arrays, refuse what is not an image."""
+
+import io
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from dmn4.errors import InputError
+
+SUFFIXES = (".jpg", ".jpeg", ".jpe", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "BMP", "GIF", "TIFF")     # MPO: how telephones write some of their JPEGs
+PIXEL_LIMIT = 89_478_485                                           # Pillow's own guard against decompression bombs
+SKIPPED_FOLDERS = ("__MACOSX", "@eaDir")                           # what archivers and network disks leave behind
+
+
+@dataclass(frozen=True)
+class Crop:
+    """A part of the picture at `path`: left, top, right, bottom in pixels, cut off at the border."""
+
+    path: Path
+    box: tuple[float, float, float, float]
+
+
+Source: TypeAlias = str | Path | bytes | np.ndarray | Image.Image | Crop
+
+
+def find_images(folder: str | Path) -> list[Path]:
+    """Paths of the image files in and below `folder`, sorted; hidden names and circles of links are passed over."""
+    return sorted(path for path in _walk(Path(folder)) if path.suffix.lower() in SUFFIXES and path.is_file())
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    seen: set[tuple[int, int]] = set()
+    for here, folders, files in os.walk(folder, followlinks=True):
+        status = os.stat(here)
+        if (status.st_dev, status.st_ino) in seen:                 # a link back to a folder that was already read
+            folders.clear()
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        folders[:] = sorted(name for name in folders if not is_hidden(name))
+        yield from (Path(here, name) for name in files if not is_hidden(name))
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a file or folder of this name is passed over."""
+    return name.startswith(".") or name in SKIPPED_FOLDERS
+
+
+def describe_source(source: Source) -> str:
+    """What a message calls this picture: its quoted path where it has one."""
+    if isinstance(source, str | Path):
+        return repr(str(source))
+    if isinstance(source, Crop):
+        return repr(str(source.path))
+    return {bytes: "the bytes given", np.ndarray: "the array given"}.get(type(source), "the picture given")
+
+
+def read_image(source: Source) -> np.ndarray:
+    """The picture as RGB bytes (h, w, 3), upright; transparent parts lie on white, 16 bits become 8.
+
+    Of several frames the first counts. What cannot be read is an InputError that names the path.
+    """
+    name = describe_source(source)
+    if isinstance(source, np.ndarray):
+        source = _array_to_image(source)
+    if isinstance(source, str | Path | Crop):
+        _check_file(source.path if isinstance(source, Crop) else Path(source))
+    try:
+        pixels = _decode(source)
+    except InputError as error:
+        raise InputError(f"cannot read {name} as an image: {error}") from None
+    except Image.DecompressionBombError:
+        raise InputError(f"cannot read {name} as an image: more than {PIXEL_LIMIT:,} pixels; scale it down") from None
+    except Exception as error:                                     # decoders raise nearly every type there is
+        raise InputError(f"cannot read {name} as an image: {_reason(error)}") from None
+    return pixels
+
+
+def _decode(source: str | Path | bytes | Image.Image | Crop) -> np.ndarray:
+    if isinstance(source, Image.Image):
+        return _pixels(source)
+    if isinstance(source, Crop):
+        with Image.open(source.path, formats=FORMATS) as image:
+            return _cut(_pixels(image), source.box)
+    with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS) as image:
+        return _pixels(image)
+
+
+def _check_file(path: Path) -> None:
+    if not path.is_file():
+        found = "it is a folder" if path.is_dir() else "it is not a file" if path.exists() else "there is no such file"
+        raise InputError(f"cannot read {str(path)!r} as an image: {found}")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, UnidentifiedImageError):
+        return f"the content is none of {', '.join(name for name in FORMATS if name != 'MPO')}"
+    if isinstance(error, PermissionError):
+        return "permission denied"
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return "the file is truncated" if "truncated" in text.lower() else text
+
+
+def _pixels(image: Image.Image) -> np.ndarray:
+    """An open picture as RGB bytes (h, w, 3)."""
+    width, height = image.size
+    if width * height > PIXEL_LIMIT:
+        raise InputError(f"{width} x {height} pixels are more than {PIXEL_LIMIT:,}; scale it down")
+    if min(width, height) < 2:
+        raise InputError(f"{width} x {height} pixels show nothing")
+    return np.array(_to_rgb(ImageOps.exif_transpose(image)))
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    """Eight-bit RGB of a picture in any mode."""
+    if image.mode == "RGB":
+        return image
+    if image.mode.startswith(("I", "F")):                          # Pillow's own conversion would clip these at 255
+        return _narrow(np.asarray(image, dtype=np.float32))
+    if "A" in image.mode or "transparency" in image.info:
+        image = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
+    return image.convert("RGB")
+
+
+def _narrow(values: np.ndarray) -> Image.Image:
+    """Grey values of 16 bits, or floats in 0..1, as eight-bit RGB: (h, w)."""
+    top = values.max()
+    scale = 255.0 if top <= 1.0 else 1.0 if top <= 255.0 else 255.0 / 65535.0
+    return Image.fromarray((values * scale).round().clip(0, 255).astype(np.uint8)).convert("RGB")
+
+
+def _array_to_image(array: np.ndarray) -> Image.Image:
+    if array.dtype != np.uint8:
+        raise InputError(f"an image array holds uint8 values 0 to 255, not {array.dtype}")
+    if array.ndim == 3 and array.shape[2] == 1:
+        array = array[:, :, 0]
+    if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (3, 4)) or 0 in array.shape:
+        raise InputError(f"an image array has shape (h, w, 3), not {array.shape}")
+    return Image.fromarray(np.ascontiguousarray(array))
+
+
+def _cut(pixels: np.ndarray, box: tuple[float, float, float, float]) -> np.ndarray:
+    height, width = pixels.shape[:2]
+    left, top, right, bottom = (round(side) for side in box)
+    part = pixels[max(top, 0):min(bottom, height), max(left, 0):min(right, width)]
+    if 0 in part.shape:
+        raise InputError(f"its box {box} lies outside its {width} x {height} pixels")
+    return part
+
+
+def resize_image(image: np.ndarray, size: int | tuple[int, int]) -> np.ndarray:
+    """The picture scaled to exactly `size` (h, w; a number means a square), whatever its aspect: (h, w, 3) bytes."""
+    height, width = (size, size) if isinstance(size, int) else size
+    if image.shape[:2] == (height, width):
+        return image
+    return np.array(Image.fromarray(image).resize((width, height), Image.Resampling.BILINEAR))
