@@ -1,0 +1,100 @@
+"""Classifiers that pre-training puts on a backbone, all called alike: rows (..., C), labels (...) -> logits (..., n).
+
+A row is one image's vector or, for dense classification, one location. Labels are needed only by the heads that treat
+the true class apart, and only while they learn; without them every head gives its plain logits.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..errors import choose
+from .vectors import cosines
+
+
+class LinearHead(nn.Linear):
+    """A linear layer with bias."""
+
+    def __init__(self, channels: int, classes: int) -> None:
+        super().__init__(channels, classes)
+
+    def forward(self, rows: Tensor, labels: Tensor | None = None) -> Tensor:
+        """(..., C) -> (..., n)"""
+        return super().forward(rows)
+
+
+class CosineHead(nn.Module):
+    """Scaled cosines with one weight vector per class; the scale is learnt or stays."""
+
+    def __init__(self, channels: int, classes: int, scale: float = 10.0, learn_scale: bool = True) -> None:
+        super().__init__()
+        self.weight = nn.Linear(channels, classes, bias=False).weight                 # (n, C)
+        self.scale = nn.Parameter(torch.tensor(float(scale)), requires_grad=learn_scale)
+
+    def forward(self, rows: Tensor, labels: Tensor | None = None) -> Tensor:
+        """(..., C) -> (..., n)"""
+        return self.scale * cosines(rows, self.weight)
+
+
+class MarginHead(nn.Module):
+    """The logits of Negative Margin (Liu et al., ECCV 2020): the true class has to win by `margin`, or may lose by it.
+
+    `form="cosine"` compares directions; `form="softmax"` takes linear outputs above the smallest one of the row.
+    """
+
+    def __init__(self, channels: int, classes: int, margin: float = -0.02, scale: float = 30.0,
+                 form: str = "cosine") -> None:
+        super().__init__()
+        self.form = choose("form of the margin head", form, ("cosine", "softmax"))
+        self.weight = nn.Linear(channels, classes, bias=False).weight                 # (n, C)
+        self.margin, self.scale = margin, scale
+
+    def forward(self, rows: Tensor, labels: Tensor | None = None) -> Tensor:
+        """(..., C), (...) -> (..., n)"""
+        if self.form == "cosine":
+            likeness = cosines(rows, self.weight)
+        else:
+            linear = rows @ self.weight.T
+            likeness = linear - linear.amin(-1, keepdim=True)
+        return self.scale * likeness if labels is None else margin_logits(likeness, labels, self.margin, self.scale)
+
+
+class ArcHead(nn.Module):
+    """The logits of ArcFace (Deng et al., CVPR 2019): the true class is turned away by an angle `margin`."""
+
+    def __init__(self, channels: int, classes: int, margin: float = 0.01, scale: float = 20.0) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(classes, channels)))
+        self.margin, self.scale = margin, scale
+
+    def forward(self, rows: Tensor, labels: Tensor | None = None) -> Tensor:
+        """(..., C), (...) -> (..., n)"""
+        cosine = cosines(rows, self.weight)
+        return self.scale * cosine if labels is None else arc_logits(cosine, labels, self.margin, self.scale)
+
+
+def margin_logits(likeness: Tensor, labels: Tensor, margin: float, scale: float) -> Tensor:
+    """`scale` times the likeness, less `margin` at the true class: (..., n), (...) -> (..., n)."""
+    return scale * (likeness - margin * F.one_hot(labels, likeness.shape[-1]))
+
+
+def arc_logits(cosine: Tensor, labels: Tensor, margin: float, scale: float) -> Tensor:
+    """`scale` times cos(theta + margin) at the true class where cos(theta) > 0, elsewhere times cos(theta)."""
+    sine = (1 - cosine.square()).clamp(min=1e-7).sqrt()                               # finite slope at cos = 1
+    turned = cosine * math.cos(margin) - sine * math.sin(margin)                      # cos(theta + margin)
+    true = F.one_hot(labels, cosine.shape[-1]).bool()
+    return scale * torch.where(true & (cosine > 0), turned, cosine)
+
+
+def fresh_weights(labels: Tensor, width: int, bound: float, generator: torch.Generator) -> Tensor:
+    """Uniform random weights of a new head, within `bound`: (n,) labels -> (N, width).
+
+    One row is drawn per image and a class takes that of its first image, so that renaming the classes renames
+    the weights and changes nothing else.
+    """
+    places = torch.arange(len(labels), device=labels.device)
+    first = torch.full_like(torch.bincount(labels), len(labels)).scatter_reduce(0, labels, places, "amin")   # (N,)
+    drawn = torch.rand(len(labels), width, generator=generator)                       # on the CPU: the same everywhere
+    return bound * (2 * drawn.to(labels.device)[first] - 1)
