@@ -1,0 +1,21 @@
+"""Prototypical Networks (Snell et al., NeurIPS 2017): the nearest class mean in squared Euclidean distance."""
+
+from torch import Tensor
+
+from ..errors import choose
+from .base import Method
+from .vectors import VECTORS, class_means, squared_distances
+
+
+class ProtoNet(Method):
+    """Minus the squared distance to the mean of the shots of each class, over `temperature`."""
+
+    def __init__(self, channels: int | None = None, vector: str = "gap", temperature: float = 1.0) -> None:
+        super().__init__(channels)
+        self.vector = VECTORS[choose("vector", vector, VECTORS)]
+        self.any_size = vector == "gap"
+        self.temperature = temperature
+
+    def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
+        prototypes = class_means(self.vector(support), labels)          # (N, d)
+        return -squared_distances(self.vector(query), prototypes) / self.temperature
