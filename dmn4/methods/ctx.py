@@ -1,0 +1,38 @@
+"""CrossTransformers (Doersch et al., NeurIPS 2020): a class prototype is assembled anew for each query location.
+
+One key layer serves support and query alike, as in the released code; the attention runs over all locations of all
+shots of a class together.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .base import Method, needed_channels
+
+
+class CTX(Method):
+    """Minus the mean squared distance of the query's values to what attention finds for them in each class."""
+
+    needs_training = True
+    any_size = True
+
+    def __init__(self, channels: int | None = None, width: int = 128) -> None:
+        super().__init__(channels)
+        self.key = nn.Linear(needed_channels(channels, "ctx"), width, bias=False)
+        self.value = nn.Linear(needed_channels(channels, "ctx"), width, bias=False)
+
+    def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
+        rows, asked = support.flatten(2).transpose(1, 2), query.flatten(2).transpose(1, 2)   # (n, M, C), (Q, M, C)
+        keys, values = self.key(rows), self.value(rows)                                      # (n, M, width)
+        asked_keys, asked_values = self.key(asked), self.value(asked)                        # (Q, M, width)
+        distances = [aligned_distance(asked_keys, asked_values, keys[labels == c].flatten(0, 1),
+                                      values[labels == c].flatten(0, 1)) for c in range(int(labels.max()) + 1)]
+        return -torch.stack(distances, 1)
+
+
+def aligned_distance(asked_keys: Tensor, asked_values: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    """The mean over locations of ||v_p - t_p||^2: (Q, M, d), (Q, M, d), (s, d), (s, d) -> (Q,)."""
+    one = asked_keys.reshape(1, -1, asked_keys.shape[2])                                     # all queries, one class
+    aligned = F.scaled_dot_product_attention(one, keys[None], values[None])                  # (1, Q M, d)  t_p
+    return (asked_values - aligned.view_as(asked_values)).square().sum(2).mean(1)
