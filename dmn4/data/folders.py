@@ -1,15 +1,17 @@
-"""Labelled pictures: root/class/image.jpg, or a table of file names -> ImageSet."""
+"""Labelled pictures: root/class/image.jpg -> ImageSet."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
 from dmn4.errors import InputError
-from dmn4.images import Source, read_image
+from dmn4.images import SUFFIXES, Source, find_images, is_hidden, read_image
 
 DIGEST = 16                                                        # bytes of a picture's digest
 
@@ -66,6 +68,12 @@ class ImageSet:
         return self.classes.index(name) if isinstance(name, str) else int(name)
 
     @cached_property
+    def duplicates(self) -> np.ndarray:
+        """A number for each picture, the same for identical ones: (n,)."""
+        digests = digest_all(self.images) if self.digests is None else self.digests
+        return np.unique(digests, axis=0, return_inverse=True)[1].reshape(-1)
+
+    @cached_property
     def fingerprint(self) -> str:
         """Twelve letters that tell this content from any other: pictures and which of them share a class.
 
@@ -100,3 +108,46 @@ def shorten(names: Sequence[str], most: int = 6) -> str:
     """The first few names, quoted, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(repr(name) for name in names[:most]) + more
+
+
+def class_folders(root: Path) -> list[Path]:
+    """The folders directly below `root`, sorted, without the hidden ones."""
+    return sorted(path for path in root.iterdir() if path.is_dir() and not is_hidden(path.name))
+
+
+def read_folder(root: str | Path, name: str | None = None) -> ImageSet:
+    """The pictures below root/class/, classes in alphabetical order."""
+    root = existing_folder(root)
+    folders = class_folders(root)
+    found = {folder.name: find_images(folder) for folder in folders}
+    for folder in folders:
+        if not found[folder.name]:
+            raise InputError(f"no images in {str(folder)!r} (looked for {' '.join(SUFFIXES)})")
+    if len(folders) < 2:
+        raise InputError(_too_few(root, folders))
+    loose = sum(path.suffix.lower() in SUFFIXES for path in root.iterdir())
+    if loose:
+        warnings.warn(f"{loose} images directly in {str(root)!r} belong to no class and are left out", stacklevel=2)
+    return from_classes(found, name or root.resolve().name)
+
+
+def from_classes(found: Mapping[str, Sequence[Source]], name: str) -> ImageSet:
+    """The pictures of each class, class-major, classes in the order given."""
+    labels = np.repeat(np.arange(len(found)), [len(images) for images in found.values()])
+    return ImageSet([image for images in found.values() for image in images], labels, tuple(found), name)
+
+
+def existing_folder(root: str | Path) -> Path:
+    """`root` as a path, if it is a folder."""
+    root = Path(root)
+    if not root.is_dir():
+        raise InputError(f"{str(root)!r} is not a folder" if root.exists() else f"there is no folder {str(root)!r}")
+    return root
+
+
+def _too_few(root: Path, folders: list[Path]) -> str:
+    if folders:
+        return f"{str(root)!r} holds one class folder ({folders[0].name!r}); a classifier needs at least two"
+    loose = len(find_images(root))
+    found = f"{loose} images but no class folders" if loose else "neither images nor folders"
+    return f"{str(root)!r} holds {found}; expected {str(root)!r}/class/image.jpg, two classes or more"

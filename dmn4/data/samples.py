@@ -57,7 +57,7 @@ def _colours(rng: np.random.Generator, count: int, vivid: bool) -> np.ndarray:
 def _draw(look: Look, clutter: float, size: int, rng: np.random.Generator) -> np.ndarray:
     """One picture: (size, size, 3) bytes."""
     picture = _ground(int(rng.integers(SCENES)), size, rng)                              # (size, size, 3)
-    side = (1 - clutter) ** 0.5 * rng.uniform(0.9, 1.0)                                  # of the frame around the object
+    side = (1 - clutter) ** 0.5 * rng.uniform(0.9, 1.0)                                  # of the object's frame
     if side > 0:
         centre = rng.uniform(side / 2, 1 - side / 2, 2) if side < 1 else np.array([0.5, 0.5])
         y, x = (np.mgrid[:size, :size] + 0.5) / size

@@ -1,0 +1,236 @@
+"""Decode once: every picture of a set at one size, as a read-only memory map of bytes in the cache folder.
+
+An entry is keyed by what the set is made of (paths, sizes and times of its files) and the size asked for, so a changed
+source is another entry. It is filled in a folder `*.partial`, the digest of each picture last: a row without a digest
+is still to be done. So an interrupted build goes on where it stopped, and processes that want the same entry share the
+work.
+"""
+
+import hashlib
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.lib.format import open_memmap
+from rich.console import Console
+from rich.progress import Progress
+
+from dmn4.errors import InputError
+from dmn4.images import Crop, Source, describe_source, read_image, resize_image
+
+from .folders import DIGEST, ImageSet, digest
+
+VERSION = "1"                                                      # of the layout of an entry
+BLOCK = 256                                                        # pictures between two looks at what is done
+UNREADABLE = np.full(DIGEST, 255, dtype=np.uint8)                  # in place of the digest of a picture that failed
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What decoding found, a row for each picture; arrays or memory maps."""
+
+    digests: np.ndarray                                            # (n, 16)  zero: still to be done
+    shapes: np.ndarray                                             # (n, 2)  height and width as stored
+    pixels: np.ndarray | None                                      # (n, h, w, 3), where a size was asked for
+
+    @property
+    def readable(self) -> np.ndarray:
+        """Which pictures could be read: bool (n,)."""
+        return (self.digests != UNREADABLE).any(1)
+
+    @property
+    def to_do(self) -> np.ndarray:
+        """Rows that are still to be decoded."""
+        return np.flatnonzero(~self.digests.any(1))
+
+
+def decoded(
+    images: ImageSet, size: int | tuple[int, int] | None = 84, cache: bool = True, progress: bool = True
+) -> ImageSet:
+    """The same set with its pictures as one array (n, h, w, 3) of bytes; with `cache` a memory map, decoded only once.
+
+    `size`: (h, w), or the side of a square, scaled without regard to the aspect; None keeps the size, which all
+    pictures must then share. Pictures that cannot be read are left out with a warning.
+    """
+    shape = _wanted_shape(images, size)
+    if isinstance(images.images, np.ndarray) and images.images.shape[1:3] == shape:
+        return images
+    entry = examine(images, shape, cache, progress)
+    assert entry.pixels is not None
+    keep = entry.readable
+    found = replace(images, images=entry.pixels, digests=np.asarray(entry.digests))
+    if keep.all():
+        return found
+    _warn_unreadable(images, np.flatnonzero(~keep))
+    return found.rows(keep)
+
+
+def examine(images: ImageSet, shape: tuple[int, int] | None, cache: bool = True, progress: bool = True) -> Entry:
+    """Digest and stored size of every picture and, where a `shape` is given, its pixels scaled to it."""
+    if not cache:
+        return _fill(_new_arrays(len(images), shape), images, shape, progress)
+    name = f"{_source_key(images.images)}-{'x'.join(map(str, shape)) if shape else 'scan'}"
+    folder = decoded_folder() / name
+    if not folder.is_dir():
+        partial = folder.with_name(name + ".partial")
+        _create(partial, len(images), shape)
+        _fill(_open(partial, "r+"), images, shape, progress)
+        if not folder.is_dir():
+            _move(partial, folder)
+    return _open(folder, "r")
+
+
+# -------------------------------------------------------------------------------------------------------- the folder
+
+def cache_folder() -> Path:
+    """Where the package keeps what it fetched or decoded: $DMN4_CACHE, else dmn4 in $XDG_CACHE_HOME or ~/.cache."""
+    named = os.environ.get("DMN4_CACHE")
+    return Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "dmn4")
+
+
+def decoded_folder() -> Path:
+    """The part of the cache folder that holds decoded pictures."""
+    return cache_folder() / "decoded"
+
+
+def cached_bytes() -> int:
+    """Room that decoded pictures take."""
+    return sum(path.stat().st_size for path in decoded_folder().rglob("*.npy"))
+
+
+def clear() -> int:
+    """Remove all decoded pictures; returns the bytes that were freed."""
+    freed = cached_bytes()
+    shutil.rmtree(decoded_folder(), ignore_errors=True)
+    return freed
+
+
+def _source_key(images: Sequence[Source] | np.ndarray) -> str:
+    """Letters that change with any file's path, size or time, or with the content where there are no files."""
+    key = hashlib.blake2b(VERSION.encode(), digest_size=16)
+    for image in images:
+        key.update(_signature(image) + b"\0")
+    return key.hexdigest()
+
+
+def _signature(image: Source) -> bytes:
+    if isinstance(image, bytes):
+        return hashlib.blake2b(image).digest()
+    if isinstance(image, np.ndarray):
+        return digest(image).tobytes()
+    path, box = (image.path, image.box) if isinstance(image, Crop) else (image, None)
+    assert isinstance(path, str | Path)
+    try:
+        status = os.stat(path)
+    except OSError:
+        return os.fsencode(os.path.abspath(path))
+    return os.fsencode(os.path.abspath(path)) + f"|{status.st_size}|{status.st_mtime_ns}|{box}".encode()
+
+
+# --------------------------------------------------------------------------------------------------------- one entry
+
+def _new_arrays(count: int, shape: tuple[int, int] | None) -> Entry:
+    pixels = np.zeros((count, *shape, 3), np.uint8) if shape else None
+    return Entry(np.zeros((count, DIGEST), np.uint8), np.zeros((count, 2), np.int32), pixels)
+
+
+def _create(partial: Path, count: int, shape: tuple[int, int] | None) -> None:
+    """An empty entry, there at once or not at all, unless another process made it first."""
+    if partial.is_dir():
+        return
+    try:
+        partial.parent.mkdir(parents=True, exist_ok=True)
+        _check_room(partial.parent, count * (shape[0] * shape[1] * 3 if shape else 0))
+        draft = Path(tempfile.mkdtemp(prefix=".new-", dir=partial.parent))
+    except OSError as error:
+        raise InputError(f"cannot write the cache folder {str(partial.parent)!r}: {error.strerror}; "
+                         "set DMN4_CACHE to another, or use no cache") from None
+    open_memmap(draft / "digests.npy", "w+", np.uint8, (count, DIGEST))
+    open_memmap(draft / "shapes.npy", "w+", np.int32, (count, 2))
+    if shape:
+        open_memmap(draft / "pixels.npy", "w+", np.uint8, (count, *shape, 3))
+    _move(draft, partial)
+
+
+def _move(draft: Path, final: Path) -> None:
+    """Rename a folder; where another process was first, its folder stays and this one goes."""
+    try:
+        draft.rename(final)
+    except OSError:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _check_room(folder: Path, need: int) -> None:
+    free = shutil.disk_usage(folder).free
+    if need > free:
+        raise InputError(f"decoded pictures need {need / 1e9:.1f} GB, {str(folder)!r} has {free / 1e9:.1f} GB free; "
+                         "set DMN4_CACHE to another folder, or use no cache")
+
+
+def _open(folder: Path, mode: Literal["r", "r+"]) -> Entry:
+    pixels = folder / "pixels.npy"
+    return Entry(np.load(folder / "digests.npy", mmap_mode=mode), np.load(folder / "shapes.npy", mmap_mode=mode),
+                 np.load(pixels, mmap_mode=mode) if pixels.exists() else None)
+
+
+def _fill(entry: Entry, images: ImageSet, shape: tuple[int, int] | None, progress: bool) -> Entry:
+    """Decode what is still to be done, in threads; blocks in random order, so that processes share the work."""
+    def decode(row: int) -> None:
+        if not entry.digests[row].any():
+            _decode_row(entry, row, images.images[row], shape)
+
+    console = Console(stderr=True)
+    rows = entry.to_do
+    blocks = [rows[start : start + BLOCK] for start in range(0, len(rows), BLOCK)]
+    with ThreadPoolExecutor() as pool, Progress(console=console, transient=True,
+                                                disable=not (progress and console.is_terminal)) as bar:
+        task = bar.add_task(f"decoding {images.name}", total=len(images), completed=len(images) - len(rows))
+        for place in np.random.default_rng().permutation(len(blocks)):
+            list(pool.map(decode, blocks[place]))
+            bar.advance(task, len(blocks[place]))
+    return entry
+
+
+def _decode_row(entry: Entry, row: int, source: Source, shape: tuple[int, int] | None) -> None:
+    try:
+        pixels = read_image(source)
+    except InputError:
+        entry.digests[row] = UNREADABLE
+        return
+    entry.shapes[row] = pixels.shape[:2]
+    if shape and entry.pixels is not None:
+        entry.pixels[row] = resize_image(pixels, shape)
+    entry.digests[row] = digest(pixels)                            # last: now the row is done
+
+
+def _wanted_shape(images: ImageSet, size: int | tuple[int, int] | None) -> tuple[int, int]:
+    if size is not None:
+        return (size, size) if isinstance(size, int) else size
+    if isinstance(images.images, np.ndarray):
+        return images.images.shape[1:3]
+    shapes = {read_image(image).shape[:2]: image for image in images.images}
+    if len(shapes) > 1:
+        one, other = list(shapes.items())[:2]
+        raise InputError(f"pictures of {images.name} differ in size: {one[0]} in {describe_source(one[1])}, "
+                         f"{other[0]} in {describe_source(other[1])}; give a size")
+    return next(iter(shapes))
+
+
+def _warn_unreadable(images: ImageSet, rows: np.ndarray) -> None:
+    """One warning for each of the first three pictures, then their number; none left is an InputError."""
+    for row in rows[:3]:
+        try:
+            read_image(images.images[row])
+        except InputError as error:
+            if len(rows) == len(images):
+                raise InputError(f"none of the {len(images)} pictures of {images.name} can be read: {error}") from None
+            warnings.warn(f"left out: {error}", stacklevel=3)
+    if len(rows) > 3:
+        warnings.warn(f"left out: {len(rows)} unreadable pictures of {images.name} in all", stacklevel=3)

@@ -1,0 +1,85 @@
+"""Tables of labelled file names: CSV (`filename,label`) and JSON -> ImageSet."""
+
+import csv
+import io
+import json
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+from dmn4.errors import InputError
+
+from .folders import ImageSet, from_classes, shorten
+
+FILE_COLUMNS = ("filename", "image_name", "file", "path", "image")
+LABEL_COLUMNS = ("label", "class_name", "class")
+
+
+def read_csv(path: str | Path, images: str | Path | None = None, name: str | None = None) -> ImageSet:
+    """The pictures that a table with the columns `filename,label` names, classes in the order they first occur.
+
+    Files are looked for in `images`, or beside the table. Missing ones are left out with a warning.
+    """
+    path = Path(path)
+    rows = list(csv.reader(io.StringIO(_text(path), newline=""), skipinitialspace=True))
+    header = [cell.strip().lower() for cell in rows[0]] if rows else []
+    file, label = _column(header, FILE_COLUMNS, path), _column(header, LABEL_COLUMNS, path)
+    try:
+        pairs = [(row[file].strip(), row[label].strip()) for row in rows[1:] if row]
+    except IndexError:
+        raise InputError(f"{str(path)!r} has rows with fewer columns than its header {','.join(rows[0])!r}") from None
+    return gather(pairs, path, images, name)
+
+
+def read_json(path: str | Path, images: str | Path | None = None, name: str | None = None) -> ImageSet:
+    """The pictures of a list as CloserLook writes it: `label_names`, `image_names`, `image_labels`."""
+    path = Path(path)
+    try:
+        table = json.loads(_text(path))
+        files, labels, names = table["image_names"], table["image_labels"], table["label_names"]
+        pairs = [(file, str(names[label])) for file, label in zip(files, labels, strict=True)]
+    except (ValueError, KeyError, TypeError, IndexError):
+        raise InputError(f"{str(path)!r} is no list of label_names, image_names, image_labels") from None
+    return gather(pairs, path, images, name)
+
+
+def gather(pairs: Sequence[tuple[str, str]], table: Path, images: str | Path | None, name: str | None) -> ImageSet:
+    """The pictures of (file, class) pairs that can be found, class-major."""
+    beside = [folder / part for folder in (table.parent, table.parent.parent) for part in ("images", "data", "")]
+    folders = [Path(images)] if images else beside
+    found: dict[str, list[Path]] = {label: [] for _, label in pairs}
+    missing = []
+    for file, label in pairs:
+        place = _find(file, label, folders)
+        if place is None:
+            missing.append(file)
+        else:
+            found[label].append(place)
+    if len(missing) == len(pairs):
+        raise InputError(f"{str(table)!r} names {len(pairs)} files; none is in {str(folders[0])!r}: give images=")
+    if missing:
+        warnings.warn(f"{len(missing)} of the {len(pairs)} files in {str(table)!r} are missing: {shorten(missing, 3)}",
+                      stacklevel=3)
+    return from_classes({label: places for label, places in found.items() if places}, name or table.stem)
+
+
+def _find(file: str, label: str, folders: Sequence[Path]) -> Path | None:
+    """The file as named, in the folder of its class, or by its bare name, in one of the folders."""
+    names = (Path(file), Path(label, file), Path(label, Path(file).name), Path(Path(file).name))
+    return next((folder / name for folder in folders for name in names if (folder / name).is_file()), None)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise InputError(f"there is no file {str(path)!r}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read {str(path)!r} as a table: {error}") from None
+
+
+def _column(header: list[str], known: tuple[str, ...], path: Path) -> int:
+    for name in known:
+        if name in header:
+            return header.index(name)
+    raise InputError(f"{str(path)!r} needs a column {known[0]!r}; its first line is {','.join(header)!r}")
