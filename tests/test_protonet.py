@@ -45,6 +45,11 @@ def test_pooled_maps_may_differ_in_size():
         ProtoNet(vector="flat")(support, labels, query[..., :2])
 
 
+def test_a_temperature_is_above_zero():
+    with pytest.raises(InputError, match="temperature is 0; it must be above 0"):
+        ProtoNet(temperature=0)
+
+
 def test_an_unknown_vector_is_named():
     with pytest.raises(InputError, match="unknown vector 'max'; choose one of gap, flat"):
         ProtoNet(vector="max")

@@ -40,7 +40,7 @@ def toy_losses(method: Method, episodes: int = 60, lr: float = 0.03) -> tuple[fl
     for _ in range(episodes):
         support, labels, query, truth = toy_episode(generator)
         support, query = layer(support), layer(query)
-        loss = F.cross_entropy(method(support, labels, query), truth)
+        loss = getattr(method, "loss", F.cross_entropy)(method(support, labels, query), truth)
         extra = method.auxiliary(support, labels, query, truth)
         loss = loss if extra is None else loss + extra
         optimizer.zero_grad()

@@ -6,7 +6,7 @@ paper, are not here.
 
 from torch import Tensor
 
-from .base import Method
+from .base import Method, positive
 from .vectors import class_means, squared_distances
 
 
@@ -17,7 +17,7 @@ class Covariance(Method):
 
     def __init__(self, channels: int | None = None, temperature: float = 1.0) -> None:
         super().__init__(channels)
-        self.temperature = temperature
+        self.temperature = positive("temperature", temperature)
 
     def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
         prototypes = class_means(covariance_vectors(support), labels)   # (N, C C)

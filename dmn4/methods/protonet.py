@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from ..errors import choose
-from .base import Method
+from .base import Method, positive
 from .vectors import VECTORS, class_means, squared_distances
 
 
@@ -14,7 +14,7 @@ class ProtoNet(Method):
         super().__init__(channels)
         self.vector = VECTORS[choose("vector", vector, VECTORS)]
         self.any_size = vector == "gap"
-        self.temperature = temperature
+        self.temperature = positive("temperature", temperature)
 
     def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
         prototypes = class_means(self.vector(support), labels)          # (N, d)
