@@ -1,11 +1,10 @@
 """What every backbone shares: the call `backbone(images) -> maps`, its preferred preprocessing, and its checks."""
 
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
 from ..errors import InputError
-
 
 Options = dict[str, Any]                                      # strings and numbers by name
 
@@ -58,11 +57,11 @@ def widen(channels: float, width: float) -> int:
     return max(1, round(channels * width))
 
 
-def kaiming(network: nn.Module) -> None:
-    """Draw convolution weights Kaiming-normal by fan-out (for leaky_relu at its default slope); biases start at 0."""
+def kaiming(network: nn.Module, mode: Literal["fan_in", "fan_out"] = "fan_out") -> None:
+    """Draw convolution weights Kaiming-normal (for leaky_relu at its default slope); biases start at 0."""
     for layer in network.modules():
         if isinstance(layer, nn.Conv2d):
-            nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="leaky_relu")
+            nn.init.kaiming_normal_(layer.weight, mode=mode, nonlinearity="leaky_relu")
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
 

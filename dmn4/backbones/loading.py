@@ -11,9 +11,10 @@ from torch import Tensor
 
 from ..errors import InputError
 from .base import Backbone, Options
+from .efficientnet import read_imagenet
 
 SHIPPED = Path(__file__).parent / "weights"                   # <backbone>-<name>.safetensors
-PACKAGED: dict[str, dict[str, Callable[[], dict[str, Tensor]]]] = {}
+PACKAGED: dict[str, dict[str, Callable[[], dict[str, Tensor]]]] = {"efficientnet_lite0": {"imagenet": read_imagenet}}
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Weights:
     tensors: dict[str, Tensor]
     backbone: str | None = None
     options: Options = field(default_factory=dict)
+    surplus: bool = False                                     # may hold layers that the backbone was built without
 
 
 def construct(name: str, make: Callable[..., Backbone], options: Options) -> Backbone:
@@ -41,7 +43,7 @@ def find_weights(name: str, weights: str | Path) -> Weights:
     """The weights that backbone `name` knows as `weights`: shipped, packaged, or a .safetensors file."""
     packaged = PACKAGED.get(name, {})
     if weights in packaged:
-        return Weights(str(weights), packaged[str(weights)]())
+        return Weights(str(weights), packaged[str(weights)](), surplus=True)
     shipped = {path.stem.removeprefix(f"{name}-"): path for path in sorted(SHIPPED.glob(f"{name}-*.safetensors"))}
     if weights in shipped:
         return read_weights(shipped[str(weights)])
@@ -73,12 +75,12 @@ def check_weights(weights: Weights, name: str) -> None:
 def fill(backbone: Backbone, weights: Weights) -> None:
     """Copy the weights into the backbone, or raise an InputError that names the first tensor that does not fit."""
     wanted = backbone.state_dict()
-    for key in [*wanted, *weights.tensors]:
+    for key in wanted if weights.surplus else [*wanted, *weights.tensors]:
         found, needed = shape(weights.tensors, key), shape(wanted, key)
         if found != needed:
             raise InputError(f"weights {weights.source!r} do not fit backbone {backbone.name!r} with options "
                              f"{backbone.options}: {key!r} is {found}, not {needed}")
-    backbone.load_state_dict(weights.tensors)
+    backbone.load_state_dict(weights.tensors, strict=not weights.surplus)
 
 
 def shape(tensors: Mapping[str, Tensor], key: str) -> str:
