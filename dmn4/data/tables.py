@@ -20,15 +20,18 @@ def read_csv(path: str | Path, images: str | Path | None = None, name: str | Non
 
     Files are looked for in `images`, or beside the table. Missing ones are left out with a warning.
     """
-    path = Path(path)
+    return gather(read_pairs(Path(path)), Path(path), images, name)
+
+
+def read_pairs(path: Path) -> list[tuple[str, str]]:
+    """File name and class of each row of a table."""
     rows = list(csv.reader(io.StringIO(_text(path), newline=""), skipinitialspace=True))
     header = [cell.strip().lower() for cell in rows[0]] if rows else []
     file, label = _column(header, FILE_COLUMNS, path), _column(header, LABEL_COLUMNS, path)
     try:
-        pairs = [(row[file].strip(), row[label].strip()) for row in rows[1:] if row]
+        return [(row[file], row[label].strip()) for row in rows[1:] if row]
     except IndexError:
-        raise InputError(f"{str(path)!r} has rows with fewer columns than its header {','.join(rows[0])!r}") from None
-    return gather(pairs, path, images, name)
+        raise InputError(f"{str(path)!r} has rows with fewer columns than its header {','.join(header)!r}") from None
 
 
 def read_json(path: str | Path, images: str | Path | None = None, name: str | None = None) -> ImageSet:

@@ -1,0 +1,104 @@
+"""Benchmarks that are built from the tree of their raw data set: CUB, meta-iNat, Omniglot, CIFAR-FS -> ImageSet."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from dmn4.errors import InputError, choose
+from dmn4.images import Crop, Source, find_images
+
+from .folders import ImageSet, class_folders, from_classes
+from .splits import TIERED_META_INAT, class_list, cub_rule
+from .tables import read_pairs
+
+CUB_RULES = ("frn", "closerlook")
+LIMITS = (50, 1000)                                                # pictures of a class of tiered meta-iNat
+
+
+def read_cub(root: Path, split: str = "all", rule: str = "frn", crop: bool = True) -> ImageSet:
+    """CUB-200-2011 from its raw tree, cut to the bounding boxes.
+
+    `rule`: `frn` or `closerlook`, or a folder with {train,val,test}.csv that name the files of an explicit split.
+    """
+    boxes = {row[0]: tuple(map(float, row[1:5])) for row in _rows(root / "bounding_boxes.txt")} if crop else {}
+    belongs = _membership(split, rule)
+    found: dict[str, list[Source]] = {}
+    for number, name in _rows(root / "images.txt"):
+        path = root / "images" / name
+        if belongs(path):
+            found.setdefault(path.parent.name, []).append(_crop(path, boxes[number]) if crop else path)
+    return from_classes(found, f"CUB {split}")
+
+
+def _membership(split: str, rule: str) -> Callable[[Path], bool]:
+    """Whether a picture belongs to the split: by the number of its class, or by its name in the split's table."""
+    if split == "all":
+        return lambda path: True
+    if Path(rule).is_dir():
+        listed = {Path(file).name for file, _ in read_pairs(Path(rule, f"{split}.csv"))}
+        return lambda path: path.name in listed
+    choose("CUB split", rule, CUB_RULES)
+    return lambda path: cub_rule(int(path.parent.name[:3]), rule) == split
+
+
+def _crop(path: Path, box: tuple[float, ...]) -> Crop:
+    left, top, width, height = box
+    return Crop(path, (left, top, left + width, top + height))
+
+
+def _rows(path: Path) -> list[list[str]]:
+    """The words of each line of one of CUB's text files."""
+    try:
+        return [line.split() for line in path.read_text().splitlines() if line.strip()]
+    except OSError as error:
+        raise InputError(f"CUB needs {str(path)!r}: {error.strerror}") from None
+
+
+def read_inat(root: Path, split: str = "all", tiered: bool = False) -> ImageSet:
+    """meta-iNat, or its tiered form, from the iNaturalist 2017 tree: whole pictures of the classes that have boxes.
+
+    The tiered split is by super-category, of the classes with 50 to 1000 pictures. A class is called by its number.
+    """
+    table = _read_boxes(root / "train_2017_bboxes.json")
+    files = {image["id"]: root / image["file_name"] for image in table["images"]}
+    members: dict[int, set[int]] = {}
+    for box in table["annotations"]:
+        members.setdefault(box["category_id"], set()).add(box["image_id"])
+    chosen = _tiered_categories(table, members) if tiered else {part: [int(name) for name in names]
+                                                                for part, names in class_list("meta-inat").items()}
+    wanted = [number for part, numbers in chosen.items() if split in ("all", part) for number in numbers]
+    found = {str(number): [files[image] for image in sorted(members[number])] for number in wanted if number in members}
+    return from_classes(found, f"{'tiered ' if tiered else ''}meta-iNat {split}")
+
+
+def _tiered_categories(table: dict, members: dict[int, set[int]]) -> dict[str, list[int]]:
+    low, high = LIMITS
+    return {split: [category["id"] for category in table["categories"] if category["supercategory"] in kinds
+                    and low <= len(members.get(category["id"], ())) <= high]
+            for split, kinds in TIERED_META_INAT.items()}
+
+
+def _read_boxes(path: Path) -> dict:
+    try:
+        table = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {str(path)!r}: {error}") from None
+    if not isinstance(table, dict) or not {"images", "annotations", "categories"} <= set(table):
+        raise InputError(f"{str(path)!r} is no list of boxes: it needs images, annotations, categories")
+    return table
+
+
+def read_omniglot(root: Path) -> ImageSet:
+    """The characters below root/alphabet/character/; a class is called `alphabet/character`."""
+    folders = [folder for alphabet in class_folders(root) for folder in class_folders(alphabet)]
+    return from_classes({f"{folder.parent.name}/{folder.name}": find_images(folder) for folder in folders},
+                        f"Omniglot {root.name}")
+
+
+def read_listed_folders(root: Path, names: Path) -> ImageSet:
+    """The class folders of `root` that a text file names, one a line, as CIFAR-FS of Bertinetto et al. is stored."""
+    found = {name: find_images(root / name) for name in names.read_text().split()}
+    missing = [name for name, images in found.items() if not images]
+    if missing:
+        raise InputError(f"no images in {str(root / missing[0])!r}, a class that {str(names)!r} names")
+    return from_classes(found, f"{root.parent.name} {names.stem}")
