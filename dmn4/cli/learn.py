@@ -1,0 +1,78 @@
+"""dmn4 pretrain | train | evaluate | compare | reproduce."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import typer
+
+from dmn4.recipes import PRETRAINING, Pretraining, Recipe, adjusted
+
+Data = Annotated[Path, typer.Argument(help="data set with train, val and test classes, or the word `drawn`")]
+Out = Annotated[Path, typer.Option("--out", "-o", help="run folder")]
+Resume = Annotated[bool, typer.Option("--resume", help="go on with the run in the folder")]
+Devices = Annotated[int, typer.Option(help="processes, or GPUs, on each host")]
+Nodes = Annotated[int, typer.Option(help="hosts")]
+Accelerator = Annotated[str, typer.Option(help="cpu, cuda, mps or auto")]
+Precision = Annotated[str, typer.Option(help="32-true, bf16-mixed, 16-mixed")]
+SaveEvery = Annotated[float, typer.Option(help="seconds between two saved states")]
+ValSplit = Annotated[str, typer.Option(help="classes that select the weights (empty: none)")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file to the root command."""
+    app.command("pretrain")(pretrain)
+
+
+def with_settings(kind: type[Recipe]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command one flag for every field of a recipe; it receives those that were set as `settings`."""
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        def run(**values: Any) -> None:
+            settings = {field.name: values.pop(field.name) for field in fields(kind)}
+            command(**values, settings=settings)
+
+        own = [one for name, one in inspect.signature(command).parameters.items() if name != "settings"]
+        flags = [inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[
+            Optional[field.type], typer.Option(help=field.metadata["help"], rich_help_panel="Settings")])  # noqa: UP045
+            for field in fields(kind)]
+        signature = inspect.Signature([one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own] + flags)
+        setattr(run, "__signature__", signature)  # noqa: B010 (what typer reads)
+        run.__annotations__ = {one.name: one.annotation for one in [*own, *flags]}
+        run.__name__, run.__doc__ = command.__name__, command.__doc__
+        return run
+    return decorate
+
+
+def start_fabric(accelerator: str, devices: int, nodes: int, precision: Any) -> Any:
+    """Lightning Fabric for these devices, launched; under torchrun the processes are those of torchrun."""
+    from lightning_fabric import Fabric
+
+    fabric = Fabric(accelerator=accelerator, devices=devices, num_nodes=nodes, precision=precision)
+    fabric.launch()
+    return fabric
+
+
+@with_settings(Pretraining)
+def pretrain(data: Data, out: Out = Path("runs/pretrain"), recipe: Annotated[str, typer.Option(
+             help=f"named settings: {', '.join(PRETRAINING)}")] = "conv4-cpu", resume: Resume = False,
+             val_split: ValSplit = "val", accelerator: Accelerator = "cpu", devices: Devices = 1, nodes: Nodes = 1,
+             precision: Precision = "32-true", save_every: SaveEvery = 120.0,
+             settings: dict[str, Any] | None = None) -> None:
+    """Train a backbone to classify the base classes (stage one)."""
+    from dmn4.errors import choose
+    from dmn4.pretrain import pretrain as run
+    from dmn4.stages import open_split
+
+    chosen = adjusted(PRETRAINING[choose("recipe", recipe, PRETRAINING)], **(settings or {}))
+    fabric = start_fabric(accelerator, devices, nodes, precision)
+    done = run(open_split(data, "train"), out, chosen, val=open_split(data, val_split) if val_split else None,
+               resume=resume, fabric=fabric, save_every=save_every)
+    report(done)
+
+
+def report(run: Any) -> None:
+    """Say where the results of a training are, or how it goes on if it was stopped."""
+    typer.echo(f"stopped and saved; go on with the same command and --resume ({run.folder})" if run.stopping else
+               f"done: {run.folder} (log.csv, curves.png, card.json, backbone.safetensors)")

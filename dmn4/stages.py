@@ -1,0 +1,164 @@
+"""What the two training stages share: seeds, optimiser, batch norm, preprocessing, and validation."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from torch import Generator, Tensor, nn
+
+from .backbones import build_backbone
+from .backbones.base import Backbone
+from .data.cache import decoded
+from .data.folders import ImageSet
+from .data.layouts import open_dataset
+from .data.samples import draw_clutter
+from .episodes import sample_episodes
+from .errors import InputError, choose
+from .images import TRANSFORMS, Transform
+from .methods import build_method
+from .model import correct_share, embed
+from .recipes import Recipe, learning_rate, parse_options
+from .runs import Run, draw_curves
+
+
+def mixed_seed(*numbers: int) -> int:
+    """One seed for a place in a run such as (seed, use, step): equal for equal numbers, unrelated for others."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
+
+
+def generator(*numbers: int) -> Generator:
+    """A fresh generator for a place in a run."""
+    return Generator().manual_seed(mixed_seed(*numbers))
+
+
+def start_backbone(recipe: Recipe) -> Backbone:
+    """The recipe's backbone, in the memory layout that convolutions on a CPU run fastest in."""
+    backbone = build_backbone(recipe.backbone, recipe.weights or None, **parse_options(recipe.backbone_options))
+    return backbone.to(memory_format=torch.channels_last)          # type: ignore[call-overload]
+
+
+def start_optimizer(recipe: Recipe, network: nn.Module) -> torch.optim.Optimizer:
+    """The recipe's optimiser over everything in the network that learns."""
+    parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    if choose("optimizer", recipe.optimizer, ("sgd", "adam")) == "adam":
+        first, second = (float(beta) for beta in recipe.betas.split(","))
+        return torch.optim.Adam(parameters, lr=recipe.lr, betas=(first, second), weight_decay=recipe.weight_decay)
+    return torch.optim.SGD(parameters, lr=recipe.lr, momentum=recipe.momentum, nesterov=recipe.momentum > 0,
+                           weight_decay=recipe.weight_decay)
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, recipe: Recipe, epoch: float) -> float:
+    """Give the optimiser the learning rate of this moment, and return it."""
+    rate = learning_rate(recipe, epoch)
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    return rate
+
+
+def synchronise_norms(network: nn.Module, recipe: Recipe, fabric: Fabric) -> None:
+    """Make batch norms use the statistics of all processes, unless they are frozen."""
+    choose("norm", recipe.norm, ("batch", "frozen"))
+    if fabric.world_size == 1 or recipe.norm == "frozen":
+        return
+    if fabric.device.type == "cpu":
+        raise InputError(f"{fabric.world_size} CPU processes cannot share batch statistics; "
+                         "set norm=frozen, or use one process with more threads")
+    nn.SyncBatchNorm.convert_sync_batchnorm(network)              # replaces the layers inside `network`
+
+
+def train_mode(network: nn.Module, recipe: Recipe) -> None:
+    """Training mode, but frozen batch norms keep the statistics they came with."""
+    network.train()
+    for layer in network.modules() if recipe.norm == "frozen" else ():
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+            layer.eval()
+
+
+def transforms(recipe: Recipe) -> tuple[Transform, Transform]:
+    """The recipe's transforms for training and for testing, at its picture size."""
+    train, test = TRANSFORMS[choose("transform", recipe.transform, TRANSFORMS)]
+    return scaled(train, recipe.size), scaled(test, recipe.size)
+
+
+def scaled(transform: Transform, size: int) -> Transform:
+    """The transform for pictures of another size, its padding and resizing in proportion."""
+    if size == transform.size:
+        return transform
+    factor, resize = size / transform.size, transform.resize
+    if isinstance(resize, int):
+        resize = round(resize * factor)
+    elif resize is not None:
+        resize = round(resize[0] * factor), round(resize[1] * factor)
+    return replace(transform, size=size, resize=resize, padding=round(transform.padding * factor))
+
+
+def prepared(images: ImageSet, recipe: Recipe) -> ImageSet:
+    """The pictures decoded at the size that leaves the recipe's transform nothing to resize."""
+    train, _ = transforms(recipe)
+    return decoded(images, train.resize if train.resize is not None else train.size)
+
+
+def check_finite(loss: Tensor, where: str, run: Run) -> None:
+    """Raise an InputError, before the weights change, if the loss is no number any more."""
+    if not loss.isfinite():
+        raise InputError(f"the loss became {loss.item()} in {where}; the last good weights are in {str(run.folder)!r}: "
+                         "start a new run from them with a lower lr, or with clip")
+
+
+def end_epoch(run: Run, recipe: Recipe, epoch: int, best: float, row: dict[str, Any],
+              measure: Callable[[], float] | None, keep: Callable[..., None]) -> float:
+    """Log the epoch, look at `val` if it is time, `keep` the weights if they are the best so far.
+
+    Returns the best accuracy. Without `val`, or before it is looked at, the newest weights are kept.
+    """
+    timely = recipe.validate_every and (epoch % recipe.validate_every == 0 or epoch == recipe.epochs)
+    accuracy = measure() if measure and timely and epoch > recipe.validate_from and run.writes else None
+    run.log(epoch=epoch, **row, val="" if accuracy is None else accuracy)
+    if (accuracy is None and best == -math.inf) or (accuracy is not None and accuracy >= best):
+        best = best if accuracy is None else accuracy
+        keep(epoch=epoch, val=accuracy)
+    if run.writes:
+        draw_curves(run.folder)
+    return best
+
+
+DRAWN = {"train": (0, 20), "val": (1, 8), "test": (2, 8)}              # seed and number of classes
+
+
+def open_split(data: str | Path, split: str) -> ImageSet:
+    """The classes of one split of a data set; "drawn" is a small set of drawn objects, for a first try."""
+    if str(data) == "drawn":
+        seed, classes = DRAWN[choose("split", split, DRAWN)]
+        return draw_clutter(classes, 40, 0.5, 32, seed)
+    return open_dataset(data, split)
+
+
+class Validation:
+    """Accuracy on the same episodes of `val` each time: a few images of every class, embedded anew."""
+
+    def __init__(self, images: ImageSet, recipe: Recipe, channels: int) -> None:
+        few = first_of_each_class(images.labels, recipe.validate_images)
+        self.images, self.recipe, self.transform = images.rows(few), recipe, transforms(recipe)[1]
+        self.method = build_method(recipe.validate, channels=channels, **parse_options(recipe.validate_options))
+        self.episodes = list(sample_episodes(
+            self.images.labels, min(recipe.validate_ways, len(images.classes)), recipe.validate_shots, 15,
+            episodes=recipe.validate_episodes, seed=recipe.seed))
+
+    def __call__(self, backbone: nn.Module, method: nn.Module | None = None) -> float:
+        """Share of correct answers, with this method in place of the recipe's if one is given."""
+        maps = torch.cat(list(embed(backbone, self.images, self.transform)))
+        return correct_share(method or self.method, maps, self.episodes)
+
+
+def first_of_each_class(labels: np.ndarray, count: int) -> np.ndarray:
+    """Places of the first `count` images of every class (all of them for 0), in order."""
+    if not count:
+        return np.arange(len(labels))
+    order = np.argsort(labels, kind="stable")
+    starts = np.searchsorted(labels[order], labels[order])            # where each image's class begins
+    return np.sort(order[np.arange(len(labels)) - starts < count])
