@@ -13,3 +13,11 @@ def choose(kind: str, name: str, known: Iterable[str]) -> str:
     if name not in names:
         raise InputError(f"unknown {kind} {name!r}; choose one of {', '.join(names)}")
     return name
+
+
+def check_options(owner: str, options: Iterable[str], known: Iterable[str]) -> None:
+    """Raise an InputError for the first option that `owner` does not have; it lists the known ones."""
+    names = list(known)
+    for option in options:
+        if option not in names:
+            raise InputError(f"{owner} has no option {option!r}; it takes {', '.join(names)}")

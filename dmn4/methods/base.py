@@ -1,9 +1,14 @@
-"""What every method shares: the call `method(support, labels, query) -> scores`, and its checks."""
+"""What every method shares: the call and its checks; and what every descriptor method shares: search, keep, vote."""
 
 import torch
 from torch import Tensor, nn
 
-from ..errors import InputError
+from ..errors import InputError, choose
+from .descriptors import SHOTS, SupportPool, describe, pool_support, pyramid_sides
+from .neighbors import Matches, search
+from .voting import VOTES, partner_cosines, with_graph
+
+MATCHES_BYTES = 64 << 20     # what the matches of the queries scored at a time may take: thousands of ways are streamed
 
 
 class Method(nn.Module):
@@ -38,6 +43,60 @@ class Method(nn.Module):
     def auxiliary(self, support: Tensor, labels: Tensor, query: Tensor, query_labels: Tensor) -> Tensor | None:
         """A loss that the method's paper adds to the cross-entropy while training, or None."""
         return None
+
+
+class DescriptorMethod(Method):
+    """Naive-Bayes nearest neighbour over the query descriptors q* that `keep` marks."""
+
+    any_size = True
+    partners = True     # what the search has to find besides the class maxima
+    answers = False
+
+    def __init__(self, channels: int | None = None, vote: str = "nbnn", shots: str = "union", temperature: float = 1.0,
+                 pyramid: str = "") -> None:
+        super().__init__(channels)
+        self.vote, self.shots = choose("vote", vote, VOTES), choose("shots", shots, SHOTS)
+        self.temperature, self.pyramid = positive("temperature", temperature), pyramid
+        pyramid_sides(pyramid)
+
+    def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
+        pool = pool_support(support, labels, self.shots, self.pyramid)             # (S, C), class-major, with owners
+        query = describe(query, self.pyramid)                                      # (Q, M, C)
+        return torch.cat([self.phi(part, pool) for part in query.split(images_at_once(query, pool))])
+
+    def phi(self, query: Tensor, pool: SupportPool) -> Tensor:
+        """phi(x, c) of each query image, over the temperature: (Q, M, C), SupportPool -> (Q, N), with gradients."""
+        partners = self.partners or with_graph(query, pool.descriptors)
+        matches = search(query, pool, partners, self.answers)                      # no graph
+        cosines = partner_cosines(query, pool.descriptors, matches.class_best, matches.partner)   # (Q, M, N)
+        return self.ballot(cosines, self.keep(matches))
+
+    def ballot(self, class_best: Tensor, kept: Tensor) -> Tensor:
+        """The scores by this method's vote and temperature: (Q, M, N), bool (Q, M) -> (Q, N)."""
+        return VOTES[self.vote](class_best, kept) / self.temperature
+
+    def keep(self, matches: Matches) -> Tensor:
+        """Which query descriptors count, q* -> bool (Q, M)."""
+        raise NotImplementedError
+
+    @torch.no_grad()
+    def kept(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
+        """q* of an episode: (n, C, H, W), (n,), (Q, C, H, W) -> bool (Q, M)."""
+        pool = pool_support(support, labels, self.shots, self.pyramid)
+        return self.keep(search(describe(query, self.pyramid), pool, self.partners, self.answers))
+
+
+def images_at_once(query: Tensor, pool: SupportPool) -> int:
+    """How many query images to match before they vote, so that their matches stay small: (Q, M, C) -> images."""
+    pairs = query.shape[1] * len(pool.counts) + len(pool.descriptors)
+    return max(1, MATCHES_BYTES // (pairs * (query.element_size() + 8)))
+
+
+def positive(name: str, value: float) -> float:
+    """`value`, or an InputError unless it is a number above zero."""
+    if not value > 0:
+        raise InputError(f"{name} is {value}; it must be above 0")
+    return value
 
 
 def needed_channels(channels: int | None, name: str) -> int:

@@ -1,0 +1,84 @@
+"""Images as sets of descriptors, and the merged support pool (Sec. 3.1)."""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..errors import InputError, choose
+
+SHOTS = ("union", "mean")
+
+
+@dataclass(frozen=True)
+class SupportPool:
+    """**S**, all support descriptors in one flat, class-major list; classes may differ in size."""
+
+    descriptors: Tensor   # (S, C)  unit vectors
+    counts: list[int]     # N       descriptors of each class
+    rows: Tensor          # (S,)    support image each one came from; the class itself after a mean of shots
+    places: Tensor        # (S,)    its place in that image, row by row
+
+    @property
+    def owner(self) -> Tensor:
+        """The class of each descriptor -> (S,)."""
+        counts = torch.tensor(self.counts, device=self.descriptors.device)
+        return torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
+
+
+    @property
+    def starts(self) -> Tensor:
+        """The place of each class's first descriptor -> (N,)."""
+        counts = torch.tensor(self.counts, device=self.descriptors.device)
+        return counts.cumsum(0) - counts
+
+
+def describe(maps: Tensor, pyramid: str = "") -> Tensor:
+    """Unit descriptors of each image: (B, C, H, W) -> (B, M, C).
+
+    `pyramid` joins coarser views: "2,1" adds the means of a 2 x 2 and of a 1 x 1 grid. Zero vectors stay zero.
+    """
+    scales = [maps, *(F.adaptive_avg_pool2d(maps, side) for side in pyramid_sides(pyramid))]
+    descriptors = torch.cat([scale.flatten(2) for scale in scales], dim=2).transpose(1, 2)   # (B, M, C)
+    if descriptors.dtype in (torch.float16, torch.bfloat16):      # cosines deserve float32
+        descriptors = descriptors.float()
+    return F.normalize(descriptors.contiguous(), dim=-1)
+
+
+def pyramid_sides(pyramid: str) -> list[int]:
+    """The grid sides that a pyramid option names: "4,2,1" -> [4, 2, 1]; "" -> []."""
+    try:
+        sides = [int(side) for side in pyramid.split(",")] if pyramid else []
+    except ValueError:
+        sides = [0]
+    if any(side < 1 for side in sides):
+        raise InputError(f"pyramid {pyramid!r} is not a list of grid sides; write for instance '2,1'")
+    return sides
+
+
+def pool_support(support: Tensor, labels: Tensor, shots: str = "union", pyramid: str = "") -> SupportPool:
+    """The support pool: maps (n, C, H, W), labels (n,) in any order -> SupportPool.
+
+    "union" keeps the descriptors of all shots, "mean" those of the mean map of each class: first the mean, then the norm.
+    """
+    choose("shots", shots, SHOTS)
+    if shots == "mean":
+        support = mean_maps(support, labels)
+        labels = torch.arange(len(support), device=support.device)
+    order = labels.argsort(stable=True)                              # (n,)  class-major, shots in their order
+    descriptors = describe(support, pyramid)[order]                  # (n, M, C)
+    size = descriptors.shape[1]
+    return SupportPool(
+        descriptors=descriptors.flatten(0, 1).contiguous(),
+        counts=(labels.bincount() * size).tolist(),
+        rows=order.repeat_interleave(size),
+        places=torch.arange(size, device=order.device).repeat(len(order)),
+    )
+
+
+def mean_maps(support: Tensor, labels: Tensor) -> Tensor:
+    """The mean map of each class: (n, C, H, W), (n,) -> (N, C, H, W)."""
+    counts = labels.bincount().to(support.dtype)                                              # (N,)
+    total = support.new_zeros(len(counts), *support.shape[1:]).index_add(0, labels, support)  # (N, C, H, W)
+    return total / counts[:, None, None, None]
