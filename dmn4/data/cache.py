@@ -60,12 +60,12 @@ def decoded(
     pictures must then share. Pictures that cannot be read are left out with a warning.
     """
     shape = _wanted_shape(images, size)
-    if isinstance(images.images, np.ndarray) and images.images.shape[1:3] == shape:
+    if images.is_decoded and images.pixels.shape[1:3] == shape:
         return images
     entry = examine(images, shape, cache, progress)
     assert entry.pixels is not None
     keep = entry.readable
-    found = replace(images, images=entry.pixels, digests=np.asarray(entry.digests))
+    found = replace(images, images=entry.pixels, digests=entry.digests)
     if keep.all():
         return found
     _warn_unreadable(images, np.flatnonzero(~keep))
@@ -175,9 +175,9 @@ def _check_room(folder: Path, need: int) -> None:
 
 
 def _open(folder: Path, mode: Literal["r", "r+"]) -> Entry:
+    maps = [np.load(folder / f"{name}.npy", mmap_mode=mode) for name in ("digests", "shapes")]
     pixels = folder / "pixels.npy"
-    return Entry(np.load(folder / "digests.npy", mmap_mode=mode), np.load(folder / "shapes.npy", mmap_mode=mode),
-                 np.load(pixels, mmap_mode=mode) if pixels.exists() else None)
+    return Entry(*map(np.asarray, maps), np.load(pixels, mmap_mode=mode) if pixels.exists() else None)
 
 
 def _fill(entry: Entry, images: ImageSet, shape: tuple[int, int] | None, progress: bool) -> Entry:
@@ -213,8 +213,8 @@ def _decode_row(entry: Entry, row: int, source: Source, shape: tuple[int, int] |
 def _wanted_shape(images: ImageSet, size: int | tuple[int, int] | None) -> tuple[int, int]:
     if size is not None:
         return (size, size) if isinstance(size, int) else size
-    if isinstance(images.images, np.ndarray):
-        return images.images.shape[1:3]
+    if images.is_decoded:
+        return images.pixels.shape[1:3]
     shapes = {read_image(image).shape[:2]: image for image in images.images}
     if len(shapes) > 1:
         one, other = list(shapes.items())[:2]

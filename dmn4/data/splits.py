@@ -4,6 +4,7 @@ Class lists are the files in `classes/`. CUB is split by rules on the number in 
 `017.Cardinal`; tiered meta-iNat by super-category.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
@@ -79,6 +80,14 @@ def identify_whole(classes: Iterable[str]) -> Benchmark | None:
     """The benchmark of which these are the classes of all splits together."""
     names = {class_key(name) for name in classes}
     return next((bench for bench in benchmarks() if names == frozenset().union(*bench.classes.values())), None)
+
+
+def family(classes: Iterable[str]) -> str:
+    """The large data set from which classes of such names come, or nothing."""
+    for source, pattern in (("CUB-200-2011", r"[0-2]\d\d\..+"), ("ImageNet", r"n\d{8}")):
+        if all(re.fullmatch(pattern, name) for name in classes):
+            return source
+    return ""
 
 
 def class_key(name: str) -> str:

@@ -15,9 +15,10 @@ DMN4_MEAN, DMN4_STD = (125.3 / 255, 123.0 / 255, 113.9 / 255), (63.0 / 255, 62.1
 
 def normalise(batch: Tensor, mean: tuple[float, ...] = DMN4_MEAN, std: tuple[float, ...] = DMN4_STD) -> Tensor:
     """Values 0..255 as (value / 255 - mean) / std: (B, h, w, 3) -> float (B, 3, h, w)."""
-    scale = torch.tensor([1 / (255 * s) for s in std], device=batch.device)                      # (3,)
-    shift = torch.tensor([-m / s for m, s in zip(mean, std, strict=True)], device=batch.device)  # (3,)
-    return torch.addcmul(shift, batch, scale).permute(0, 3, 1, 2).contiguous()
+    middle = 255 * torch.tensor(mean, device=batch.device).view(3, 1, 1)
+    scale = 1 / (255 * torch.tensor(std, device=batch.device)).view(3, 1, 1)
+    planes = batch.permute(0, 3, 1, 2).contiguous().float()                                      # (B, 3, h, w)
+    return planes.sub(middle).mul_(scale)
 
 
 def resize_batch(batch: Tensor, height: int, width: int) -> Tensor:
@@ -38,12 +39,10 @@ def crop_batch(batch: Tensor, top: Tensor, left: Tensor, size: int, flipped: Ten
     rows, columns = top[:, None] + steps, left[:, None] + steps                                  # (B, size)
     columns = torch.where(flipped[:, None], columns.flip(1), columns)
     height, width = batch.shape[1:3]
-    picture = torch.arange(len(batch), device=batch.device)[:, None, None]
-    inside = batch[picture, _fold(rows, height)[:, :, None], _fold(columns, width)[:, None, :]]  # (B, size, size, 3)
-    if reflect or (rows.amin() >= 0 and columns.amin() >= 0 and rows.amax() < height and columns.amax() < width):
-        return inside
+    places = zip(batch, _fold(rows, height), _fold(columns, width), strict=True)
+    windows = torch.stack([picture.index_select(0, row).index_select(1, column) for picture, row, column in places])
     shown = _within(rows, height)[:, :, None] & _within(columns, width)[:, None, :]              # (B, size, size)
-    return inside * shown[..., None]
+    return windows if reflect or shown.all() else windows * shown[..., None]
 
 
 def _fold(places: Tensor, length: int) -> Tensor:
