@@ -1,10 +1,11 @@
 import pytest
 import torch
+import torch.nn.functional as F
 from torch.testing import assert_close
 from toy_episodes import noise_episode, toy_losses
 
 from dmn4.errors import InputError
-from dmn4.methods.relationnet import ConvRelation, RelationNet, pair_up, squared_loss
+from dmn4.methods.relationnet import ConvRelation, PairConv, PooledRelation, RelationNet, squared_loss
 
 FORMS = ["conv", "pooled"]
 
@@ -12,10 +13,10 @@ FORMS = ["conv", "pooled"]
 def sides(side: int) -> list[int]:
     """The width of a map: at first, before and after each of the two convolutions, and at last."""
     seen, network = [side], ConvRelation(2, momentum=0.1)
-    for block in network.blocks:
-        block.register_forward_hook(lambda _, __, maps: seen.append(maps.shape[3]))
-        block.register_forward_pre_hook(lambda _, maps: seen.append(maps[0].shape[3]))
-    last = network.shrink(torch.zeros(2, 4, side, side))
+    for conv in (network.pair, network.conv):
+        conv.register_forward_pre_hook(lambda _, maps: seen.append(maps[0].shape[3]))
+        conv.register_forward_hook(lambda _, __, maps: seen.append(maps.shape[3]))
+    last = network.shrink(torch.zeros(3, 2, side, side), torch.zeros(1, 2, side, side))
     return [*seen, last.shape[3]]
 
 
@@ -40,9 +41,16 @@ def test_the_squared_loss_by_hand():
     assert_close(squared_loss(scores, torch.tensor([0])), torch.tensor(0.025))
 
 
-def test_each_query_meets_each_class_the_class_first():
-    query, classes = torch.tensor([10.0, 20.0]).view(2, 1, 1, 1), torch.tensor([1.0, 2.0, 3.0]).view(3, 1, 1, 1)
-    assert pair_up(query, classes).flatten(1).tolist() == [[1, 10], [2, 10], [3, 10], [1, 20], [2, 20], [3, 20]]
+def test_two_halves_of_a_convolution_equal_one_of_the_stacked_maps():
+    classes, query, conv = torch.randn(3, 2, 4, 4), torch.randn(2, 2, 4, 4), PairConv(4, 5, 3)
+    stacked = torch.stack([torch.cat([c, q]) for q in query for c in classes])             # the class on top
+    assert_close(conv(classes, query), F.conv2d(stacked, conv.weight, conv.bias))
+
+
+def test_pooled_pairs_are_judged_the_class_first():
+    classes, query, relation = torch.randn(3, 4, 1, 1), torch.randn(2, 4, 1, 1), PooledRelation(4)
+    judged = [[relation.judge(torch.cat([c, q]).flatten()).item() for c in classes] for q in query]
+    assert_close(relation(classes, query).tolist(), judged)
 
 
 @pytest.mark.parametrize("form", FORMS)

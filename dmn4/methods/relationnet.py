@@ -38,53 +38,60 @@ class RelationNet(Method):
         classes = class_means(support.flatten(1), labels)                               # (N, C H W)
         if self.shots == "sum":
             classes = classes * torch.bincount(labels)[:, None]
-        pairs = pair_up(query, classes.view(-1, *support.shape[1:]))                    # (Q N, 2 C, H, W)
-        return self.relation(pairs).view(len(query), len(classes))
+        return self.relation(classes.view(-1, *support.shape[1:]), query)
 
     def loss(self, scores: Tensor, query_labels: Tensor) -> Tensor:
         """The loss this network is trained with, in place of cross-entropy: (Q, N), (Q,) -> ()."""
         return LOSSES[self.loss_name](scores, query_labels)
 
 
-def pair_up(query: Tensor, classes: Tensor) -> Tensor:
-    """Each class map on top of each query map, channel-wise: (Q, C, H, W), (N, C, H, W) -> (Q N, 2 C, H, W)."""
-    pairs = torch.broadcast_tensors(classes[None], query[:, None])                      # (Q, N, C, H, W) twice
-    return torch.cat(pairs, 2).flatten(0, 1)
-
-
 class ConvRelation(nn.Module):
-    """Two conv blocks and two layers: (B, 2 C, H, W) -> (B, 1); 19 x 19 maps become 17, 8, 6, 3 wide.
+    """Two conv blocks and two layers on each pair: (N, C, H, W), (Q, C, H, W) -> (Q, N).
 
-    Maps under 10 x 10 are padded instead. What is left is resampled to 3 x 3, which changes nothing for 19 x 19.
+    19 x 19 maps become 17, 8, 6, 3 wide. Maps under 10 x 10 are padded instead. What is left is resampled to 3 x 3,
+    which changes nothing for 19 x 19.
     """
 
     def __init__(self, channels: int, momentum: float) -> None:
         super().__init__()
-        self.blocks = nn.ModuleList(conv_block(width, channels, momentum) for width in (2 * channels, channels))
+        self.pair, self.conv = PairConv(2 * channels, channels, 3), nn.Conv2d(channels, channels, 3)
+        for conv in (self.pair, self.conv):
+            nn.init.normal_(conv.weight, std=math.sqrt(2 / (9 * channels)))
+        self.norms = nn.ModuleList(nn.BatchNorm2d(channels, momentum=momentum) for _ in range(2))
         self.judge = nn.Sequential(nn.Linear(9 * channels, 8), nn.ReLU(), nn.Linear(8, 1))
         start_linear(self.judge, bias=1.0)
 
-    def forward(self, pairs: Tensor) -> Tensor:
-        return self.judge(F.adaptive_avg_pool2d(self.shrink(pairs), 3).flatten(1))
+    def forward(self, classes: Tensor, query: Tensor) -> Tensor:
+        maps = F.adaptive_avg_pool2d(self.shrink(classes, query), 3)                    # (Q N, C, 3, 3)
+        return self.judge(maps.flatten(1)).view(len(query), len(classes))
 
-    def shrink(self, maps: Tensor) -> Tensor:
-        """Both blocks: (B, 2 C, H, W) -> (B, C, h, w)."""
-        padding = 1 if min(maps.shape[2:]) < 10 else 0
-        for block in self.blocks:
-            maps = block(F.pad(maps, [padding] * 4))
-            maps = F.max_pool2d(maps, [min(2, side) for side in maps.shape[2:]])
-        return maps
+    def shrink(self, classes: Tensor, query: Tensor) -> Tensor:
+        """Both blocks: (N, C, H, W), (Q, C, H, W) -> (Q N, C, h, w)."""
+        margin = [1 if min(query.shape[2:]) < 10 else 0] * 4
+        maps = halved(self.norms[0](self.pair(F.pad(classes, margin), F.pad(query, margin))).relu())
+        return halved(self.norms[1](self.conv(F.pad(maps, margin))).relu())
 
 
-def conv_block(incoming: int, outgoing: int, momentum: float) -> nn.Sequential:
-    """A 3 x 3 convolution with N(0, 2 / (9 out)) weights, BatchNorm and ReLU."""
-    conv = nn.Conv2d(incoming, outgoing, 3)
-    nn.init.normal_(conv.weight, std=math.sqrt(2 / (9 * outgoing)))
-    return nn.Sequential(conv, nn.BatchNorm2d(outgoing, momentum=momentum), nn.ReLU())
+class PairConv(nn.Conv2d):
+    """The convolution of each class map stacked on each query map, as the sum of its two halves.
+
+    Nothing is stacked: N + Q convolutions of half the depth do the work of N Q.
+    """
+
+    def forward(self, classes: Tensor, query: Tensor) -> Tensor:  # type: ignore[override]
+        """(N, C, H, W), (Q, C, H, W) -> (Q N, out, h, w)"""
+        upper, lower = self.weight.chunk(2, dim=1)                                      # (out, C, 3, 3) twice
+        pairs = F.conv2d(classes, upper, self.bias)[None] + F.conv2d(query, lower)[:, None]
+        return pairs.flatten(0, 1)
+
+
+def halved(maps: Tensor) -> Tensor:
+    """Max-pooling by 2, along sides that are still 2 or more: (B, C, H, W) -> (B, C, h, w)."""
+    return F.max_pool2d(maps, [min(2, side) for side in maps.shape[2:]])
 
 
 class PooledRelation(nn.Module):
-    """Two layers on a pair of pooled vectors: (B, 2 C, 1, 1) -> (B, 1)."""
+    """Two layers on each pair of pooled vectors: (N, C, 1, 1), (Q, C, 1, 1) -> (Q, N)."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -92,8 +99,9 @@ class PooledRelation(nn.Module):
         self.judge = nn.Sequential(nn.Linear(2 * channels, half), nn.ReLU(), nn.Linear(half, 1))
         start_linear(self.judge, bias=0.0)
 
-    def forward(self, pairs: Tensor) -> Tensor:
-        return self.judge(pairs.flatten(1))
+    def forward(self, classes: Tensor, query: Tensor) -> Tensor:
+        pairs = torch.broadcast_tensors(classes.flatten(1)[None], query.flatten(1)[:, None])   # (Q, N, C) twice
+        return self.judge(torch.cat(pairs, 2)).squeeze(2)
 
 
 def start_linear(layers: nn.Sequential, bias: float) -> None:
