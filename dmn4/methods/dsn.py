@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from ..errors import choose
 from .base import Method
 from .solvers import leading_directions
-from .vectors import VECTORS
+from .vectors import VECTORS, squared_distances
 
 
 class DSN(Method):
@@ -56,6 +56,11 @@ class DSN(Method):
 
 
 def left_over(query: Tensor, origin: Tensor, directions: Tensor) -> Tensor:
-    """Squared distance of each query to a subspace: (Q, d), (d,), orthonormal (r, d) -> (Q,)."""
-    query = query - origin
-    return (query - (query @ directions.T) @ directions).square().sum(1)
+    """Squared distance of each query to a subspace: (Q, d), (d,), (r, d) -> (Q,).
+
+    ||x - P^T P x||^2 multiplied out: the residuals (Q, d) themselves are never formed.
+    """
+    along = query @ directions.T - directions @ origin                      # (Q, r)  P x
+    projected = (along @ (directions @ directions.T) * along).sum(1)        # (Q,)    ||P^T P x||^2
+    whole = squared_distances(query, origin[None])[:, 0]                    # (Q,)    ||x||^2
+    return (whole - 2 * along.square().sum(1) + projected).clamp(min=0)
