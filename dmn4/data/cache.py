@@ -175,9 +175,9 @@ def _check_room(folder: Path, need: int) -> None:
 
 
 def _open(folder: Path, mode: Literal["r", "r+"]) -> Entry:
-    maps = [np.load(folder / f"{name}.npy", mmap_mode=mode) for name in ("digests", "shapes")]
+    digests, shapes = (np.load(folder / f"{name}.npy", mmap_mode=mode) for name in ("digests", "shapes"))
     pixels = folder / "pixels.npy"
-    return Entry(*map(np.asarray, maps), np.load(pixels, mmap_mode=mode) if pixels.exists() else None)
+    return Entry(np.asarray(digests), np.asarray(shapes), np.load(pixels, mmap_mode=mode) if pixels.exists() else None)
 
 
 def _fill(entry: Entry, images: ImageSet, shape: tuple[int, int] | None, progress: bool) -> Entry:

@@ -51,7 +51,8 @@ class ImageSet:
 
     def rows(self, rows: np.ndarray | Sequence[int]) -> "ImageSet":
         """The chosen pictures, in this order; all classes keep their labels. Neighbouring rows of a map stay a map."""
-        rows = np.arange(len(self))[np.asarray(rows)]              # a mask becomes places
+        rows = np.asarray(rows)
+        rows = np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64)
         together = len(rows) > 0 and np.array_equal(rows, np.arange(rows[0], rows[0] + len(rows)))
         if together:
             images = self.images[rows[0] : rows[0] + len(rows)]

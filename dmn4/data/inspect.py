@@ -70,10 +70,12 @@ def inspect(path: str | Path, cache: bool = True, progress: bool = True, **which
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         parts = [_look(open_dataset(path, split, **which), split, cache, progress) for split in splits]
-    oddities = [str(warning.message) for warning in caught]
+    where: dict[str, list[str]] = {}                               # the splits that share an oddity
     for part in parts:
-        oddities += [f"{part.split}: {text}" for text in _oddities(part)]
-    oddities += _between(parts)
+        for text in _oddities(part):
+            where.setdefault(text, []).append(part.split)
+    oddities = [*(str(warning.message) for warning in caught),
+                *(f"{', '.join(names)}: {text}" for text, names in where.items()), *_between(parts)]
     return Report(str(path), layout.name, tuple(map(_report, parts)), tuple(oddities))
 
 

@@ -13,7 +13,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from dmn4.errors import InputError
 
 SUFFIXES = (".jpg", ".jpeg", ".jpe", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
-FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "BMP", "GIF", "TIFF")     # MPO: how telephones write some of their JPEGs
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")            # no other decoder of Pillow is run
 PIXEL_LIMIT = 89_478_485                                           # Pillow's own guard against decompression bombs
 SKIPPED_FOLDERS = ("__MACOSX", "@eaDir")                           # what archivers and network disks leave behind
 
@@ -99,7 +99,7 @@ def _check_file(path: Path) -> None:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, UnidentifiedImageError):
-        return f"the content is none of {', '.join(name for name in FORMATS if name != 'MPO')}"
+        return f"the content is none of {', '.join(FORMATS)}"
     if isinstance(error, PermissionError):
         return "permission denied"
     text = str(error).splitlines()[0] if str(error) else type(error).__name__
