@@ -40,7 +40,6 @@ class EfficientNetLite0(Backbone):
         kaiming(self, "fan_in")
 
     def features(self, images: Tensor) -> Tensor:
-        images = images.contiguous(memory_format=torch.channels_last)                 # measured: 2.5 x faster on a CPU
         if self.layer != "joined":
             return self.layers(images)
         fine = self.layers[:LAYERS["14x14x112"]](images)                              # (B, 112, H, W)
