@@ -4,7 +4,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from ..errors import choose
+from dmn4.errors import choose
+
 from . import conv4, efficientnet, resnet12, wrn
 from .base import Backbone
 from .loading import check_weights, construct, fill, find_weights

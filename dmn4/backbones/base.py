@@ -5,7 +5,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from ..errors import InputError
+from dmn4.errors import InputError
+from dmn4.images.batches import DMN4_MEAN, DMN4_STD
 
 Options = dict[str, Any]                                      # strings and numbers by name
 
@@ -17,8 +18,8 @@ class Backbone(nn.Module):
     the side the network was designed for. Any side from `minimum` on works.
     """
 
-    mean: tuple[float, float, float] = (125.3 / 255, 123.0 / 255, 113.9 / 255)   # the released DMN4 code's
-    std: tuple[float, float, float] = (63.0 / 255, 62.1 / 255, 66.7 / 255)
+    mean: tuple[float, float, float] = DMN4_MEAN
+    std: tuple[float, float, float] = DMN4_STD
     image_size: int = 84
     minimum: int = 1
     out_channels: int

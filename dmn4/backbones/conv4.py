@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from ..errors import choose
+from dmn4.errors import choose
+
 from .base import Backbone, Options, activation, kaiming, widen, xavier
 
 LAST = ("bare", "signed", "full")

@@ -9,7 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..errors import InputError, choose
+from dmn4.errors import InputError, choose
+
 from .base import Backbone, kaiming
 
 STAGES = (                                                    # expansion, kernel, stride, channels, blocks

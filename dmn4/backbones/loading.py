@@ -9,7 +9,8 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from ..errors import InputError
+from dmn4.errors import InputError
+
 from .base import Backbone, Options
 from .efficientnet import read_imagenet
 

@@ -4,7 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..errors import InputError, choose
+from dmn4.errors import InputError, choose
+
 from .base import Backbone, Options, activation, kaiming, widen
 from .dropblock import drop_squares
 

@@ -3,7 +3,8 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..errors import choose
+from dmn4.errors import choose
+
 from .base import Backbone, Options, kaiming, widen
 
 LAST = ("bare", "relu")
