@@ -46,7 +46,7 @@ def test_hidden_folders_and_files_are_no_classes(photos):
 
 def test_pictures_beside_the_class_folders_are_left_out_with_a_warning(photos):
     Image.new("RGB", (4, 4)).save(photos / "loose.png")
-    with pytest.warns(UserWarning, match="1 images directly in .* belong to no class"):
+    with pytest.warns(UserWarning, match=r"1 images directly in .* belong to no class"):
         assert len(read_folder(photos)) == 5
 
 
@@ -57,20 +57,20 @@ def test_strange_class_names_are_kept(photos, name):
 
 
 def test_what_is_wrong_with_a_folder_is_said(tmp_path, photos):
-    with pytest.raises(InputError, match="there is no folder '.*none'"):
+    with pytest.raises(InputError, match=r"there is no folder '.*none'"):
         read_folder(tmp_path / "none")
     with pytest.raises(InputError, match="is not a folder"):
         read_folder(photos / "cats" / "0.png")
-    with pytest.raises(InputError, match="holds 3 images but no class folders; expected .*/class/image.jpg"):
+    with pytest.raises(InputError, match=r"holds 3 images but no class folders; expected .*/class/image.jpg"):
         read_folder(photos / "cats")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="'.*empty' holds neither images nor folders"):
+    with pytest.raises(InputError, match=r"'.*empty' holds neither images nor folders"):
         read_folder(tmp_path / "empty")
     write_images(tmp_path / "single" / "cats", 2)
-    with pytest.raises(InputError, match="holds one class folder \\('cats'\\); a classifier needs at least two"):
+    with pytest.raises(InputError, match=r"holds one class folder \('cats'\); a classifier needs at least two"):
         read_folder(tmp_path / "single")
     (photos / "birds").mkdir()
-    with pytest.raises(InputError, match="no images in '.*birds' \\(looked for .jpg"):
+    with pytest.raises(InputError, match=r"no images in '.*birds' \(looked for .jpg"):
         read_folder(photos)
 
 
@@ -101,7 +101,7 @@ def test_files_may_lie_in_class_folders_or_in_a_folder_that_is_given(tmp_path):
 def test_missing_files_are_a_warning_and_none_at_all_an_error(tmp_path):
     write_images(tmp_path / "images", 1)
     (tmp_path / "t.csv").write_text("filename,label\n0.png,a\nlost.png,b\n")
-    with pytest.warns(UserWarning, match="1 of the 2 files in .* are missing: 'lost.png'"):
+    with pytest.warns(UserWarning, match=r"1 of the 2 files in .* are missing: 'lost.png'"):
         assert read_csv(tmp_path / "t.csv").classes == ("a",)
     (tmp_path / "t.csv").write_text("filename,label\nlost.png,b\n")
     with pytest.raises(InputError, match="names 1 files; none is in"):
@@ -123,7 +123,7 @@ def test_a_table_that_is_missing_or_no_text_is_refused(tmp_path):
     with pytest.raises(InputError, match="there is no file"):
         read_csv(tmp_path / "t.csv")
     (tmp_path / "t.csv").write_bytes(b"\xff\xfe\x00\x81")
-    with pytest.raises(InputError, match="cannot read .* as a table"):
+    with pytest.raises(InputError, match=r"cannot read .* as a table"):
         read_csv(tmp_path / "t.csv")
     (tmp_path / "t.json").write_text('{"label_names": []}')
     with pytest.raises(InputError, match="is no list of label_names"):
@@ -135,8 +135,8 @@ def test_a_table_that_is_missing_or_no_text_is_refused(tmp_path):
 @pytest.fixture
 def drawn():
     """Ten random pictures of three classes."""
-    rng = np.random.default_rng(0)
-    return ImageSet(rng.integers(0, 255, (10, 4, 4, 3), dtype=np.uint8), [0, 1, 2, 0, 1, 2, 0, 1, 2, 2], ("a", "b", "c"))
+    pixels = np.random.default_rng(0).integers(0, 255, (10, 4, 4, 3), dtype=np.uint8)
+    return ImageSet(pixels, [0, 1, 2, 0, 1, 2, 0, 1, 2, 2], ("a", "b", "c"))
 
 
 def test_classes_are_chosen_by_name_or_label_and_relabelled_in_the_order_given(drawn):
