@@ -16,9 +16,9 @@ from .backbones.base import Backbone
 from .checkpoints import fill, load_tensors, part, read_json, save_backbone
 from .data.folders import ImageSet
 from .errors import InputError, choose
+from .maps import pictures
 from .memory import keep_freed_memory
 from .methods.heads import ArcHead, CosineHead, LinearHead, MarginHead
-from .model import pictures
 from .recipes import Pretraining, adjusted
 from .runs import Meter, Run, progress, write_card
 from .stages import (
@@ -27,6 +27,7 @@ from .stages import (
     end_epoch,
     generator,
     mixed_seed,
+    origin,
     prepared,
     set_learning_rate,
     start_backbone,
@@ -207,5 +208,5 @@ def learn(run: Run, images: ImageSet, val: ImageSet | None, recipe: Pretraining,
 def keep(run: Run, backbone: Backbone, **result: float | None) -> None:
     """Write the present weights as the result of the run, with its card and curves."""
     if run.writes:
-        save_backbone(run.folder / "backbone.safetensors", backbone, result | {"data": run.settings["data"]})
+        save_backbone(run.folder / "backbone.safetensors", backbone, result | origin(run))
         write_card(run.folder / "card.json", **run.settings, **result, seconds=run.elapsed)

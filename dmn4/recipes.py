@@ -78,6 +78,9 @@ class Training(Recipe):
     step_episodes: int = setting(1, "episodes a step, over all processes")
     batch_classes: int = setting(0, "classes in a batch of embeddings that many episodes share (0: embed each episode)")
     batch_images: int = setting(0, "images of each class in such a batch")
+    unlabelled: int = setting(0, "unlabelled images of each class, for the semi-supervised methods")
+    distractors: int = setting(0, "further classes that only give unlabelled images")
+    labelled: float = setting(1.0, "share of each class that is labelled; unlabelled images come from the rest")
 
 
 # --------------------------------------------------------------------------------------------------- the paper's values

@@ -60,9 +60,13 @@ class Run:
 
     def save(self, network: nn.Module, optimizer: torch.optim.Optimizer, **notes: Any) -> None:
         """Replace the saved state by the present one."""
-        self.seconds, self.saved = self.elapsed, time.monotonic()
+        self.tick()
         if self.writes:
             save_state(self.folder / "last.safetensors", network, optimizer, notes | {"seconds": self.seconds})
+
+    def tick(self) -> None:
+        """Count the time until now; the next save is due some minutes from here."""
+        self.seconds, self.saved = self.elapsed, time.monotonic()
 
     @property
     def elapsed(self) -> float:
@@ -221,3 +225,7 @@ class Bar:
     def advance(self, says: str = "") -> None:
         """One step further."""
         self.bars.update(self.task, advance=1, says=says)
+
+    def advance_by(self, steps: int) -> None:
+        """Some steps further."""
+        self.bars.update(self.task, advance=steps)

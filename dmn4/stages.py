@@ -1,14 +1,13 @@
 """What the two training stages share: seeds, optimiser, batch norm, preprocessing, and validation."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from torch import Generator, Tensor, nn
 
 from .backbones import build_backbone
@@ -17,13 +16,16 @@ from .data.cache import decoded
 from .data.folders import ImageSet
 from .data.layouts import open_dataset
 from .data.samples import draw_clutter
-from .episodes import sample_episodes
+from .episodes import Episode, sample_episodes
 from .errors import InputError, choose
 from .images import TRANSFORMS, Transform
+from .maps import MapStore, embed_all
 from .methods import build_method
-from .model import correct_share, embed
 from .recipes import Recipe, learning_rate, parse_options
 from .runs import Run, draw_curves
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 
 def mixed_seed(*numbers: int) -> int:
@@ -60,7 +62,7 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, recipe: Recipe, epoch: f
     return rate
 
 
-def synchronise_norms(network: nn.Module, recipe: Recipe, fabric: Fabric) -> None:
+def synchronise_norms(network: nn.Module, recipe: Recipe, fabric: "Fabric") -> None:
     """Make batch norms use the statistics of all processes, unless they are frozen."""
     choose("norm", recipe.norm, ("batch", "frozen"))
     if fabric.world_size == 1 or recipe.norm == "frozen":
@@ -99,8 +101,18 @@ def scaled(transform: Transform, size: int) -> Transform:
 
 def prepared(images: ImageSet, recipe: Recipe) -> ImageSet:
     """The pictures decoded at the size that leaves the recipe's transform nothing to resize."""
-    train, _ = transforms(recipe)
-    return decoded(images, train.resize if train.resize is not None else train.size)
+    return decoded(images, stored_size(transforms(recipe)[0]))
+
+
+def stored_size(transform: Transform) -> int | tuple[int, int]:
+    """The size at which pictures are best stored for this transform: it then has nothing to resize."""
+    return transform.size if transform.resize is None else transform.resize
+
+
+def origin(run: Run) -> dict[str, Any]:
+    """What weights of this run say about themselves: their data, and the pictures they expect."""
+    recipe = run.settings["recipe"]
+    return {"data": run.settings["data"], "transform": recipe["transform"], "size": recipe["size"]}
 
 
 def check_finite(loss: Tensor, where: str, run: Run) -> None:
@@ -151,8 +163,19 @@ class Validation:
 
     def __call__(self, backbone: nn.Module, method: nn.Module | None = None) -> float:
         """Share of correct answers, with this method in place of the recipe's if one is given."""
-        maps = torch.cat(list(embed(backbone, self.images, self.transform)))
+        maps = embed_all(backbone, self.images, self.transform)
         return correct_share(method or self.method, maps, self.episodes)
+
+
+@torch.no_grad()
+def correct_share(method: nn.Module, maps: MapStore, episodes: Iterable[Episode]) -> float:
+    """Share of query images classified correctly over all episodes."""
+    was_training = method.training
+    method.eval()
+    hits = [(method(maps[episode.support], episode.support_labels, maps[episode.query]).argmax(1)
+             == episode.query_labels).float().mean() for episode in episodes]
+    method.train(was_training)
+    return float(torch.stack(hits).mean())
 
 
 def first_of_each_class(labels: np.ndarray, count: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from dmn4.recipes import PRETRAINING, Pretraining, Recipe, adjusted
+from dmn4.recipes import PRETRAINING, TRAINING, Pretraining, Recipe, Training, adjusted
 
 Data = Annotated[Path, typer.Argument(help="data set with train, val and test classes, or the word `drawn`")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="run folder")]
@@ -24,6 +24,8 @@ ValSplit = Annotated[str, typer.Option(help="classes that select the weights (em
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to the root command."""
     app.command("pretrain")(pretrain)
+    app.command("train")(train)
+    app.command("evaluate")(evaluate)
 
 
 def with_settings(kind: type[Recipe]) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -72,7 +74,75 @@ def pretrain(data: Data, out: Out = Path("runs/pretrain"), recipe: Annotated[str
     report(done)
 
 
+@with_settings(Training)
+def train(data: Data, out: Out = Path("runs/train"), recipe: Annotated[str, typer.Option(
+          help=f"named settings: {', '.join(TRAINING)}")] = "conv4-cpu", resume: Resume = False,
+          val_split: ValSplit = "val", accelerator: Accelerator = "cpu", devices: Devices = 1, nodes: Nodes = 1,
+          precision: Precision = "32-true", save_every: SaveEvery = 120.0,
+          settings: dict[str, Any] | None = None) -> None:
+    """Train a backbone and a method on episodes (stage two); start from stage one with --weights."""
+    from dmn4.errors import choose
+    from dmn4.stages import open_split
+    from dmn4.train import train as run
+
+    chosen = adjusted(TRAINING[choose("recipe", recipe, TRAINING)], **(settings or {}))
+    fabric = start_fabric(accelerator, devices, nodes, precision)
+    done = run(open_split(data, "train"), out, chosen, val=open_split(data, val_split) if val_split else None,
+               resume=resume, fabric=fabric, save_every=save_every)
+    report(done)
+
+
 def report(run: Any) -> None:
     """Say where the results of a training are, or how it goes on if it was stopped."""
     typer.echo(f"stopped and saved; go on with the same command and --resume ({run.folder})" if run.stopping else
                f"done: {run.folder} (log.csv, curves.png, card.json, backbone.safetensors)")
+
+
+# ------------------------------------------------------------------------------------------------- evaluate and compare
+
+Split = Annotated[str, typer.Option(help="classes that the episodes come from")]
+Ways = Annotated[int, typer.Option(help="classes in an episode")]
+Shots = Annotated[int, typer.Option(help="support images of each class")]
+Queries = Annotated[int, typer.Option(help="query images of each class")]
+Episodes = Annotated[int, typer.Option(help="episodes in a repeat (the paper: 10000)")]
+Repeats = Annotated[int, typer.Option(help="repeats, each with its own seed (the paper: 10)")]
+Seed = Annotated[int, typer.Option(help="seed of the episodes")]
+Formula = Annotated[str, typer.Option(help="half-width of the interval: t or normal")]
+BaseSplit = Annotated[str, typer.Option(help="base classes, for methods that train at test time (empty: none)")]
+Memory = Annotated[float, typer.Option(help="gigabytes of maps kept in memory; more lie in a file")]
+
+
+def evaluate(data: Data, weights: Annotated[str, typer.Option(help="run folder, weights file, or shipped name")] = "",
+             backbone: Annotated[str, typer.Option(help="backbone of shipped or random weights")] = "conv4",
+             method: Annotated[list[str] | None, typer.Option(
+                 help="name:option=value,...; may be repeated (default: what the run was trained with)")] = None,
+             out: Out = Path("runs/evaluate"), split: Split = "test", ways: Ways = 5, shots: Shots = 1,
+             queries: Queries = 15, episodes: Episodes = 10_000, repeats: Repeats = 1, seed: Seed = 0,
+             formula: Formula = "t", base_split: BaseSplit = "", memory: Memory = 4.0, resume: Resume = False) -> None:
+    """Accuracy of methods on one backbone, over episodes of a split."""
+    from dmn4.contenders import find_trained
+    from dmn4.evaluate import Protocol
+    from dmn4.evaluate import evaluate as run
+    from dmn4.stages import open_split
+
+    trained = find_trained(weights, backbone)
+    contenders = {name or "as trained": trained.enter(name) for name in method or [""]}
+    results = run(open_split(data, split), contenders, Protocol(ways, shots, queries, episodes, repeats, seed), out,
+                  resume=resume, base=open_split(data, base_split) if base_split else None, in_memory=1e9 * memory)
+    print_results(results, formula, out)
+
+
+def print_results(results: Any, formula: str, out: Path) -> None:
+    """Show the accuracies as a table, or how a stopped evaluation goes on."""
+    from rich.console import Console
+    from rich.table import Table
+
+    if not results.is_complete:
+        typer.echo(f"stopped and saved; go on with the same command and --resume ({out})")
+        return
+    protocol = results.protocol
+    table = Table("method", "accuracy %", caption=f"{protocol.ways}-way {protocol.shots}-shot, {protocol.repeats} x "
+                  f"{protocol.episodes} episodes, 95 % interval ({formula}); {out / 'card.json'}")
+    for name in results.values:
+        table.add_row(name, str(results.accuracy(name, formula)))
+    Console().print(table)

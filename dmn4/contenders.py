@@ -1,0 +1,89 @@
+"""What takes part in an evaluation: a trained backbone, a method, and the preprocessing the backbone expects."""
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .backbones import build_backbone
+from .backbones.base import Backbone
+from .checkpoints import load_model, load_tensors
+from .errors import InputError
+from .images import TRANSFORMS, Transform
+from .methods import build_method
+from .methods.base import Method
+from .recipes import parse_options
+from .stages import scaled
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A backbone with its preprocessing, a method, and the facts that a result card tells of them."""
+
+    backbone: Backbone
+    method: Method
+    transform: Transform
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A backbone as it was found: with its preprocessing and, if it was trained with one, its method."""
+
+    backbone: Backbone
+    transform: Transform
+    facts: dict[str, Any]
+    method: Method | None = None
+
+    def enter(self, method: str = "") -> Contender:
+        """A contender with the method written as "name:option=value,...", or with the one it was trained with."""
+        if not method and self.method is None:
+            raise InputError(f"weights {self.facts['weights']!r} were trained without a method: name one, such as dmn4")
+        name, _, options = method.partition(":")
+        own = self.method if not method or (name == self.facts.get("method") and not options) else None
+        chosen = own or build_method(name, channels=self.backbone.out_channels, **parse_options(options))
+        facts = self.facts | ({"method": name, "method_options": options} if method else {})
+        return Contender(self.backbone, chosen.eval(), self.transform, facts)
+
+
+def find_trained(weights: str = "", backbone: str = "conv4") -> Trained:
+    """The backbone in a run folder, in a weights file, or of a shipped name; without `weights` a random one."""
+    path = Path(weights)
+    if weights and path.is_dir():
+        found = [path / name for name in ("model.safetensors", "backbone.safetensors") if (path / name).exists()]
+        if not found:
+            raise InputError(f"{weights!r} holds no weights yet (looked for model.safetensors, backbone.safetensors)")
+        path = found[0]
+    if not weights or not path.is_file():
+        built = build_backbone(backbone, weights or None)
+        return Trained(built.eval(), usual_transform(built), {"backbone": backbone, "weights": weights or "random"})
+    return read_trained(path)
+
+
+def read_trained(path: Path) -> Trained:
+    """The backbone of a weights file, and its method if the file holds a whole model."""
+    _, about = load_tensors(path)
+    if "backbone" not in about:
+        raise InputError(f"{str(path)!r} holds the state of a training; give its folder, or its backbone.safetensors")
+    facts = {"backbone": about.get("backbone"), "options": about.get("options"), "weights": str(path),
+             "sha256": hashlib.sha256(path.read_bytes()).hexdigest()[:16]}
+    if "method" in about:
+        model = load_model(path)
+        facts |= {"method": about["method"], "method_options": about["method_options"]}
+        return Trained(model.backbone, transform_of(about, model.backbone), facts, model.method)
+    built = build_backbone(about["backbone"], path)
+    return Trained(built.eval(), transform_of(about, built), facts)
+
+
+def transform_of(about: dict[str, str], backbone: Backbone) -> Transform:
+    """The test transform that weights say they were trained for, or the usual one of their backbone."""
+    if "transform" not in about:
+        return usual_transform(backbone)
+    return scaled(TRANSFORMS[about["transform"]][1], json.loads(about["size"]))
+
+
+def usual_transform(backbone: Backbone) -> Transform:
+    """Exactly the size and colours that a backbone was designed for."""
+    side = backbone.image_size
+    return Transform(size=side, resize=(side, side), mean=backbone.mean, std=backbone.std)

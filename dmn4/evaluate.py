@@ -1,0 +1,203 @@
+"""Accuracy over many episodes: embed the split once, then any number of episodes and methods over the stored maps."""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .checkpoints import load_tensors, save_tensors
+from .contenders import Contender
+from .data.cache import decoded
+from .data.folders import ImageSet
+from .episodes import Episode, sample_episodes
+from .images import Transform
+from .intervals import Accuracy, accuracy_of
+from .maps import IN_MEMORY, embed_all, pictures, view, views
+from .memory import keep_freed_memory
+from .methods.ablation import score_rules
+from .methods.base import DescriptorMethod
+from .methods.centroid import BaseImages
+from .methods.vectors import pooled
+from .runs import Run, progress, write_card
+from .stages import first_of_each_class, generator, stored_size
+
+BASE_IMAGES = 50                                              # of each base class, for methods that train with them
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """Which episodes are drawn. Repeat r draws with seed + r; episode i of it depends on (seed + r, i) alone."""
+
+    ways: int = 5
+    shots: int = 1
+    queries: int = 15
+    episodes: int = 10_000
+    repeats: int = 1
+    seed: int = 0
+    unlabelled: int = 0
+    distractors: int = 0
+
+    def draw(self, labels: np.ndarray, start: int = 0) -> Iterator[Episode]:
+        """The episodes of all repeats, one after another, from number `start` on."""
+        for repeat in range(start // self.episodes, self.repeats):
+            first = max(0, start - repeat * self.episodes)
+            yield from sample_episodes(labels, self.ways, self.shots, self.queries, episodes=self.episodes - first,
+                                       seed=self.seed + repeat, start=first, unlabelled=self.unlabelled,
+                                       distractors=self.distractors)
+
+
+PAPER = Protocol()
+
+
+@dataclass(frozen=True)
+class Results:
+    """Accuracies of every contender on the same episodes."""
+
+    values: dict[str, np.ndarray]        # each (repeats, episodes); NaN where the evaluation was stopped before
+    protocol: Protocol
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every episode was played."""
+        return not any(np.isnan(values).any() for values in self.values.values())
+
+    def accuracy(self, name: str, formula: str = "t") -> Accuracy:
+        """The result of one contender."""
+        return accuracy_of(self.values[name], formula)
+
+
+class Table:
+    """One backbone, its maps of the split, and the methods that play over them."""
+
+    def __init__(self, images: ImageSet, contenders: Mapping[str, Contender], shots: int, base: ImageSet | None = None,
+                 in_memory: float = IN_MEMORY, seen: Callable[[int], None] = lambda count: None) -> None:
+        first = next(iter(contenders.values()))
+        self.backbone, self.transform = first.backbone, first.transform
+        self.images = decoded(images, stored_size(self.transform))
+        self.base = None if base is None else base_images(base, self.transform)
+        self.methods = {name: contender.method for name, contender in contenders.items()}
+        self.rules = {name: one for name, one in self.methods.items() if isinstance(one, DescriptorMethod)}
+        kinds = max((views(one, shots) for one in self.methods.values()), key=len)
+        looks: list[Callable[[Tensor], Tensor]] = [
+            self.transform, *(partial(view(self.transform, kind), generator=generator(0, 4, place))
+                              for place, kind in enumerate(kinds))]
+        self.stores = [embed_all(self.backbone, self.images, look, in_memory=in_memory, seen=seen) for look in looks]
+        self.means = [store.pooled() for store in self.stores] if any(map(reads_means, self.methods.values())) else []
+        self.shots = shots
+
+    @torch.no_grad()
+    def play(self, episode: Episode) -> dict[str, float]:
+        """The accuracy of every method on one episode; rules and votes that can share a search do."""
+        scores = {name: self.score(method, episode) for name, method in self.methods.items() if name not in self.rules}
+        if self.rules:
+            maps = self.stores[0]
+            scores |= score_rules(maps[episode.support], episode.support_labels, maps[episode.query], self.rules)
+        return {name: float((score.argmax(1) == episode.query_labels).float().mean()) for name, score in scores.items()}
+
+    def score(self, method: nn.Module, episode: Episode) -> Tensor:
+        """Scores of one method that shares no search: (Q, N)."""
+        if hasattr(method, "adapt"):
+            return self.score_adapted(method, episode)
+        stores = (self.means if reads_means(method) else self.stores)[: 1 + len(views(method, self.shots))]
+        support = torch.cat([store[episode.support] for store in stores])
+        labels = episode.support_labels.repeat(len(stores))
+        query, unlabelled = stores[0][episode.query], {}
+        if "unlabelled" in inspect.signature(method.forward).parameters:
+            unlabelled = {"unlabelled": stores[0][episode.unlabelled]}
+        return method(support, labels, query, **unlabelled)
+
+    def score_adapted(self, method: Any, episode: Episode) -> Tensor:
+        """Scores of a method that trains the backbone for every episode, the slow way: (Q, N)."""
+        support, query = (self.transform(pictures(self.images, rows)) for rows in (episode.support, episode.query))
+        backbone = method.adapt(self.backbone, support, episode.support_labels, self.base)
+        return method(backbone(support), episode.support_labels, backbone(query))
+
+
+def reads_means(method: nn.Module) -> bool:
+    """Whether a method reads nothing but the mean of each map: its `vector` is `pooled`."""
+    return getattr(method, "vector", None) is pooled
+
+
+def base_images(base: ImageSet, transform: Transform) -> BaseImages:
+    """Some images of every base class, as the backbone takes them, for methods that train with them at test time."""
+    few = first_of_each_class(base.labels, BASE_IMAGES)
+    chosen = decoded(base.rows(few), stored_size(transform))
+    return BaseImages(transform(pictures(chosen, slice(None))), torch.from_numpy(chosen.labels))
+
+
+# ------------------------------------------------------------------------------------------------------ the whole thing
+
+def evaluate(images: ImageSet, contenders: Mapping[str, Contender], protocol: Protocol = PAPER,
+             folder: str | Path | None = None, *, resume: bool = False, base: ImageSet | None = None,
+             in_memory: float = IN_MEMORY, shown: bool = True) -> Results:
+    """Accuracies of all contenders on the same episodes of `images`.
+
+    With a `folder` they are saved there every minute, with the result card; stopped, it goes on with resume=True.
+    `base` are the training classes, for methods that train the backbone at test time.
+    """
+    keep_freed_memory()
+    found = decoded(images, stored_size(next(iter(contenders.values())).transform))
+    settings = {"stage": "evaluate", "data": found.fingerprint, "set": images.name, **asdict(protocol),
+                "contenders": {name: contender.facts for name, contender in contenders.items()}}
+    run = Run(folder, settings, resume, save_every=60) if folder else None
+    total = protocol.episodes * protocol.repeats
+    values = load_values(run, list(contenders), total)
+    done = int((~np.isnan(np.stack(list(values.values())))).all(0).sum())
+    tables = set_tables(images, contenders, protocol, base, in_memory, shown) if done < total else []
+    with run.stoppable() if run else nullcontext(), progress("episodes", total, done, shown) as bar:
+        for number, episode in enumerate(protocol.draw(found.labels, done), done):
+            for table in tables:
+                for name, value in table.play(episode).items():
+                    values[name][number] = value
+            bar.advance()
+            if run and run.is_due:
+                save_values(run, values)
+            if run and run.stopping:
+                break
+    results = Results({name: value.reshape(protocol.repeats, -1) for name, value in values.items()}, protocol)
+    if run:
+        save_values(run, values)
+        write_results(run, results)
+    return results
+
+
+def set_tables(images: ImageSet, contenders: Mapping[str, Contender], protocol: Protocol, base: ImageSet | None,
+               in_memory: float, shown: bool) -> list[Table]:
+    """One table for every backbone among the contenders, the split embedded."""
+    groups: dict[tuple[int, Transform], dict[str, Contender]] = {}
+    for name, contender in contenders.items():
+        groups.setdefault((id(contender.backbone), contender.transform), {})[name] = contender
+    with progress("embed", len(groups) * len(images), shown=shown) as bar:
+        return [Table(images, group, protocol.shots, base, in_memory, bar.advance_by) for group in groups.values()]
+
+
+def load_values(run: Run | None, names: list[str], total: int) -> dict[str, np.ndarray]:
+    """The accuracies that were saved before, NaN where there are none: name -> (total,)."""
+    values = {name: np.full(total, np.nan, np.float32) for name in names}
+    if run and (run.folder / "accuracies.safetensors").exists():
+        tensors, about = load_tensors(run.folder / "accuracies.safetensors")
+        run.seconds = float(about["seconds"])
+        values |= {name: tensor.numpy() for name, tensor in tensors.items()}
+    return values
+
+
+def save_values(run: Run, values: Mapping[str, np.ndarray]) -> None:
+    """Save the accuracies of the episodes played so far."""
+    run.tick()
+    save_tensors(run.folder / "accuracies.safetensors",
+                 {name: torch.from_numpy(value) for name, value in values.items()}, {"seconds": run.seconds})
+
+
+def write_results(run: Run, results: Results) -> None:
+    """Write the result card, with both interval formulas."""
+    if results.is_complete:
+        found = {name: {"mean": results.accuracy(name).mean, "half_width_t": results.accuracy(name).half_width,
+                        "half_width_normal": results.accuracy(name, "normal").half_width} for name in results.values}
+        write_card(run.folder / "card.json", **run.settings, results=found, seconds=run.elapsed)
