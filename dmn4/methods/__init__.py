@@ -4,11 +4,28 @@ import inspect
 
 from ..errors import check_options, choose
 from .base import Method
+from .centroid import Centroid
+from .covariance import Covariance
+from .ctx import CTX
+from .dc import DC
+from .deepemd import DeepEMD
 from .dmn4 import DMN4
 from .dn4 import DN4
+from .dsn import DSN
+from .e3bm import E3BM
+from .feat import FEAT
+from .frn import FRN
+from .matchingnet import MatchingNet
 from .mcl import MCL
+from .meta_baseline import MetaBaseline
+from .metaoptnet import MetaOptNet, MetaOptNetRidge
 from .mn4 import MN4
+from .negative_margin import NegativeMargin
 from .odm import ODM
+from .protonet import ProtoNet
+from .relationnet import RelationNet
+from .rfs import RFS
+from .tapnet import TapNet
 
 METHODS: dict[str, type[Method]] = {
     "dn4": DN4,
@@ -16,6 +33,24 @@ METHODS: dict[str, type[Method]] = {
     "dmn4": DMN4,
     "odm": ODM,
     "mcl": MCL,
+    "matchingnet": MatchingNet,
+    "protonet": ProtoNet,
+    "relationnet": RelationNet,
+    "metaoptnet": MetaOptNet,
+    "metaoptnet-rr": MetaOptNetRidge,
+    "tapnet": TapNet,
+    "dsn": DSN,
+    "deepemd": DeepEMD,
+    "negative-margin": NegativeMargin,
+    "meta-baseline": MetaBaseline,
+    "feat": FEAT,
+    "centroid": Centroid,
+    "e3bm": E3BM,
+    "rfs": RFS,
+    "dc": DC,
+    "frn": FRN,
+    "ctx": CTX,
+    "covariance": Covariance,
 }
 
 

@@ -1,0 +1,29 @@
+"""dmn4 benchmark: speed and memory beside the floor and the plain formulation."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Speed and memory beside the floor and the plain formulation.", no_args_is_help=True)
+
+Rounds = Annotated[int, typer.Option(help="How often every contestant runs; figures are medians over the rounds.")]
+Out = Annotated[Path, typer.Option("-o", "--out", help="JSON file with every figure.")]
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands of this file to the root command."""
+    root.add_typer(app, name="benchmark")
+
+
+@app.command()
+def heads(rounds: Rounds = 9, out: Out = Path("out/benchmark-heads.json"),
+          case: Annotated[list[str] | None, typer.Option(help="Only cases whose name holds this word.")] = None,
+          method: Annotated[list[str] | None, typer.Option(help="Only these methods.")] = None) -> None:
+    """Time every method on stored maps: ratio to the bare matrix products and to the dense formulation.
+
+    Example: dmn4 benchmark heads --case conv4
+    """
+    from dmn4.benchmark import benchmark_heads
+
+    benchmark_heads(rounds, out, case or [], method or [])

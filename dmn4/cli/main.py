@@ -1,0 +1,58 @@
+"""The root of the command line: every group of commands, and what a mistake looks like."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from dmn4 import __version__
+from dmn4.errors import InputError
+
+from . import bench, data, learn, photos
+
+app = typer.Typer(
+    name="dmn4", no_args_is_help=True, add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False,
+    help="Sort photographs by a few labelled examples, with evidence; and the research behind it.",
+    epilog="Start with [bold]dmn4 demo[/bold]; each command has an example under --help.",
+)
+photos.register(app)
+learn.register(app)
+bench.register(app)
+app.add_typer(data.app, name="data")
+
+
+def show_version(wanted: bool) -> None:
+    """Print the version and leave."""
+    if wanted:
+        typer.echo(f"dmn4 {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(version: Annotated[bool, typer.Option("--version", callback=show_version, is_eager=True,
+                                               help="Show the version.")] = False) -> None:
+    """Options of the root command itself."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; a mistake of the user is one line and exit code 2, Ctrl-C is exit code 130."""
+    try:
+        app(args=arguments, standalone_mode=False)
+    except InputError as error:
+        stop(str(error), 2)
+    except typer.Exit as leave:
+        sys.exit(leave.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        stop("interrupted", 130)
+    except OSError as error:
+        stop(f"{error.strerror or error}{f': {error.filename!r}' if error.filename else ''}", 2)
+    except Exception as error:
+        if not hasattr(error, "format_message"):                   # a wrong option or argument, in typer's words
+            raise
+        stop(error.format_message(), 2)
+
+
+def stop(message: str, code: int) -> None:
+    """Print one line and exit."""
+    print(f"dmn4: error: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,53 @@
+import pytest
+import torch
+
+from dmn4.errors import InputError
+from dmn4.methods.descriptors import describe, mean_maps, pool_support
+
+
+def test_descriptors_are_the_unit_columns_of_the_map_row_by_row():
+    maps = torch.tensor([[[[3.0, 0.0]], [[4.0, 0.0]]]])                # one image, 2 channels, 1 x 2 places
+    assert describe(maps).tolist() == [[pytest.approx([0.6, 0.8]), [0.0, 0.0]]]
+
+
+def test_half_precision_maps_give_float32_descriptors():
+    assert describe(torch.ones(1, 2, 1, 1, dtype=torch.float16)).dtype == torch.float32
+    assert describe(torch.ones(1, 2, 1, 1, dtype=torch.float64)).dtype == torch.float64
+
+
+def test_a_pyramid_joins_the_means_of_coarser_grids():
+    maps = torch.randn(2, 3, 4, 4)
+    joined = describe(maps, "2,1")
+    assert joined.shape == (2, 16 + 4 + 1, 3)
+    torch.testing.assert_close(joined[:, :16], describe(maps))
+    torch.testing.assert_close(joined[:, -1], torch.nn.functional.normalize(maps.mean((2, 3)), dim=-1))
+
+
+@pytest.mark.parametrize("pyramid", ["two", "0", "2,-1", "2;1"])
+def test_a_pyramid_that_is_no_list_of_sides_is_named(pyramid):
+    with pytest.raises(InputError, match=f"pyramid '{pyramid}' is not a list"):
+        describe(torch.ones(1, 2, 3, 3), pyramid)
+
+
+def test_the_pool_is_class_major_and_remembers_where_each_descriptor_came_from():
+    support = torch.randn(4, 3, 1, 2)
+    pool = pool_support(support, torch.tensor([1, 0, 1, 1]))
+    assert pool.counts == [2, 6]
+    assert pool.owner.tolist() == [0, 0, 1, 1, 1, 1, 1, 1]
+    assert pool.starts.tolist() == [0, 2]
+    assert pool.rows.tolist() == [1, 1, 0, 0, 2, 2, 3, 3]
+    assert pool.places.tolist() == [0, 1] * 4
+    torch.testing.assert_close(pool.descriptors, describe(support)[pool.rows, pool.places])
+
+
+def test_the_mean_of_shots_is_taken_before_the_norm():
+    support = torch.tensor([[2.0, 0.0], [0.0, 4.0], [1.0, 1.0]])[:, :, None, None]
+    pool = pool_support(support, torch.tensor([0, 0, 1]), shots="mean")
+    assert pool.counts == [1, 1]
+    torch.testing.assert_close(pool.descriptors[0], torch.tensor([1.0, 2.0]) / 5**0.5)
+    torch.testing.assert_close(mean_maps(support, torch.tensor([0, 0, 1]))[0].flatten(), torch.tensor([1.0, 2.0]))
+
+
+def test_an_unknown_way_to_combine_shots_is_named():
+    with pytest.raises(InputError, match="unknown shots 'median'; choose one of union, mean"):
+        pool_support(torch.ones(1, 2, 1, 1), torch.tensor([0]), shots="median")
