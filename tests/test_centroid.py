@@ -65,6 +65,12 @@ def test_renaming_the_classes_moves_the_scores_along():
     assert_close(method(support, names[labels], query)[:, names], method(support, labels, query))
 
 
+def test_the_order_of_shots_does_not_matter_to_the_head():
+    support, labels, query = noise_episode()
+    method, order = Centroid(head_steps=3), torch.tensor([5, 3, 0, 1, 4, 2])
+    assert_close(method(support[order], labels[order], query), method(support, labels, query), atol=1e-5, rtol=1e-5)
+
+
 @pytest.mark.parametrize("guard", [torch.no_grad, torch.inference_mode])
 def test_the_head_is_fitted_where_gradients_are_off(guard):
     support, labels, query = noise_episode()

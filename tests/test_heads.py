@@ -93,14 +93,16 @@ def test_the_scale_of_a_cosine_head_is_learnt_only_if_asked():
     assert not CosineHead(4, 3, learn_scale=False).scale.requires_grad
 
 
-def test_renamed_classes_get_the_same_fresh_weights():
-    labels, renamed = torch.tensor([0, 0, 1, 2]), torch.tensor([2, 2, 0, 1])
-    weights = fresh_weights(labels, 8, 0.5, torch.Generator().manual_seed(3))
-    again = fresh_weights(renamed, 8, 0.5, torch.Generator().manual_seed(3))
-    assert_close(again[torch.tensor([2, 0, 1])], weights, rtol=0, atol=0)
+def test_fresh_weights_know_neither_names_nor_the_order_of_shots():
+    rows, labels = torch.randn(4, 8, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 0, 1, 2])
+    weights = fresh_weights(rows, labels, 0.5, torch.Generator().manual_seed(3))
+    names, order = torch.tensor([2, 0, 1]), torch.tensor([3, 1, 2, 0])
+    again = fresh_weights(rows[order], names[labels[order]], 0.5, torch.Generator().manual_seed(3))
+    assert torch.equal(again[names], weights)
+    assert not torch.equal(again, weights)
 
 
 def test_fresh_weights_fill_their_bound():
-    weights = fresh_weights(torch.arange(50), 100, 0.25, torch.Generator().manual_seed(0))
+    weights = fresh_weights(torch.randn(50, 100), torch.arange(50), 0.25, torch.Generator().manual_seed(0))
     assert 0.249 < weights.abs().max() <= 0.25
     assert math.isclose(weights.mean(), 0, abs_tol=0.01)

@@ -18,14 +18,14 @@ def test_the_classifier_learns_the_support_set():
 
 def test_without_epochs_the_head_is_the_random_start():
     support, labels, query = noise_episode()
-    weights = fresh_weights(labels, 4, 0.5, torch.Generator().manual_seed(7))
+    weights = fresh_weights(support.mean((2, 3)), labels, 0.5, torch.Generator().manual_seed(7))
     expected = 5 * cosines(query.mean((2, 3)), weights)
     assert_close(NegativeMargin(epochs=0, seed=7)(support, labels, query), expected)
 
 
 def test_a_step_is_momentum_sgd_with_dampening():
     rows, labels = torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 1])           # one batch an epoch
-    weight = fresh_weights(labels, 2, 2**-0.5, torch.Generator().manual_seed(0))
+    weight = fresh_weights(rows, labels, 2**-0.5, torch.Generator().manual_seed(0))
     velocity = None
     for _ in range(3):
         weight.requires_grad_()

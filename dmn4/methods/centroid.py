@@ -54,7 +54,7 @@ class Centroid(Method):
         """A new head trained on fixed support vectors, and its optimiser: (n, d), (n,) -> (N, d)."""
         rows, labels = rows.detach().clone(), labels.clone()
         bound = math.sqrt(6 / (rows.shape[1] + len(labels.unique())))                     # Xavier
-        weight = fresh_weights(labels, rows.shape[1], bound, generator).to(rows).requires_grad_()
+        weight = fresh_weights(rows, labels, bound, generator).requires_grad_()
         optimizer = Adam([weight], lr=self.lr)
         for _ in range(self.head_steps):
             update(optimizer, self.head_loss(rows, labels, weight, self.scale))

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import choose
-from .vectors import cosines
+from .vectors import class_means, cosines
 
 
 class LinearHead(nn.Linear):
@@ -88,13 +88,11 @@ def arc_logits(cosine: Tensor, labels: Tensor, margin: float, scale: float) -> T
     return scale * torch.where(true & (cosine > 0), turned, cosine)
 
 
-def fresh_weights(labels: Tensor, width: int, bound: float, generator: torch.Generator) -> Tensor:
-    """Uniform random weights of a new head, within `bound`: (n,) labels -> (N, width).
+def fresh_weights(rows: Tensor, labels: Tensor, bound: float, generator: torch.Generator) -> Tensor:
+    """Uniform random weights of a new head, within `bound`: vectors (n, d), labels (n,) -> (N, d).
 
-    One row is drawn per image and a class takes that of its first image, so that renaming the classes renames
-    the weights and changes nothing else.
+    The classes draw in the order of their mean activation, so neither their names nor the order of the shots matter.
     """
-    places = torch.arange(len(labels), device=labels.device)
-    first = torch.full_like(torch.bincount(labels), len(labels)).scatter_reduce(0, labels, places, "amin")   # (N,)
-    drawn = torch.rand(len(labels), width, generator=generator)                       # on the CPU: the same everywhere
-    return bound * (2 * drawn.to(labels.device)[first] - 1)
+    order = class_means(rows, labels).sum(1).argsort()                                # (N,)
+    drawn = torch.rand(len(order), rows.shape[1], generator=generator).to(rows)       # on the CPU: the same everywhere
+    return bound * (2 * drawn[order.argsort()] - 1)

@@ -25,17 +25,18 @@ class NegativeMargin(Method):
                  lr: float = 0.01, seed: int = 0) -> None:
         super().__init__(channels)
         self.scale, self.epochs, self.lr, self.seed = scale, epochs, lr, seed
+        self.vector = pooled
         self.batch = int(positive("batch", batch))
 
     def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        return self.scale * cosines(pooled(query), self.fit(pooled(support), labels))
+        return self.scale * cosines(self.vector(query), self.fit(self.vector(support), labels))
 
     @torch.inference_mode(False)                              # which also turns gradients on
     def fit(self, rows: Tensor, labels: Tensor) -> Tensor:
         """The weights after training on the support set in random batches: (n, C), (n,) -> (N, C)."""
         rows, labels = rows.detach().clone(), labels.clone()
         generator = torch.Generator().manual_seed(self.seed)
-        weight = fresh_weights(labels, rows.shape[1], 1 / math.sqrt(rows.shape[1]), generator).to(rows).requires_grad_()
+        weight = fresh_weights(rows, labels, 1 / math.sqrt(rows.shape[1]), generator).requires_grad_()
         optimizer = SGD([weight], lr=self.lr, momentum=0.9, dampening=0.9, weight_decay=1e-3)
         for _ in range(self.epochs):
             for batch in torch.randperm(len(rows), generator=generator).split(self.batch):
