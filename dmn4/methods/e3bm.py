@@ -35,10 +35,11 @@ class E3BM(Method):
         shares = torch.eye(steps)[-1] if start == "last" else torch.full((steps,), 1 / steps)
         self.rates = HyperPrior(width, torch.full((steps,), float(rate)), strength)
         self.shares = HyperPrior(width, shares, strength)
+        self.vector = pooled
         self.steps, self.scale = steps, scale
 
     def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        rows, asked = centred(pooled(support)), centred(pooled(query))                    # (n, C), (Q, C)
+        rows, asked = centred(self.vector(support)), centred(self.vector(query))          # (n, C), (Q, C)
         weight = class_means(rows, labels).detach()                                       # (N, C)
         scores = asked.new_zeros(len(asked), len(weight))                                 # (Q, N)
         for step in range(self.steps):

@@ -14,8 +14,9 @@ class MetaBaseline(Method):
 
     def __init__(self, channels: int | None = None, scale: float = 10.0) -> None:
         super().__init__(channels)
+        self.vector = pooled
         self.scale = nn.Parameter(torch.tensor(float(scale)))
 
     def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        prototypes = class_means(pooled(support), labels)               # (N, C)
-        return self.scale * cosines(pooled(query), prototypes)
+        prototypes = class_means(self.vector(support), labels)          # (N, C)
+        return self.scale * cosines(self.vector(query), prototypes)
