@@ -34,10 +34,12 @@ def prepare(path: Source, size: Annotated[int, typer.Option(help="Side of the de
             out: Annotated[Path | None, typer.Option("-o", "--out", help="Also write {split}/{class}/*.png.")] = None,
             rule: Rule = None, tiered: Tiered = False, images: Images = None) -> None:
     """Decode every split of PATH once, into the cache; with -o also as folders of PNG files."""
+    from dmn4.data.cache import cached_bytes, decoded_folder
     from dmn4.data.prepare import prepare as prepare_data
 
     for done in prepare_data(path, size, out, **_which(rule, tiered, images)):
         typer.echo(f"{done.name}: {len(done):,} images, {len(done.classes)} classes, fingerprint {done.fingerprint}")
+    typer.echo(f"decoded pictures take {cached_bytes() / 1e6:,.1f} MB in {decoded_folder()}; remove: dmn4 data clear")
 
 
 @app.command()

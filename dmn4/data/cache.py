@@ -59,7 +59,7 @@ def decoded(
     `size`: (h, w), or the side of a square, scaled without regard to the aspect; None keeps the size, which all
     pictures must then share. Pictures that cannot be read are left out with a warning.
     """
-    shape = _wanted_shape(images, size)
+    shape = (size, size) if isinstance(size, int) else size or _common_shape(images, cache, progress)
     if images.is_decoded and images.pixels.shape[1:3] == shape:
         return images
     entry = examine(images, shape, cache, progress)
@@ -210,17 +210,18 @@ def _decode_row(entry: Entry, row: int, source: Source, shape: tuple[int, int] |
     entry.digests[row] = digest(pixels)                            # last: now the row is done
 
 
-def _wanted_shape(images: ImageSet, size: int | tuple[int, int] | None) -> tuple[int, int]:
-    if size is not None:
-        return (size, size) if isinstance(size, int) else size
+def _common_shape(images: ImageSet, cache: bool, progress: bool) -> tuple[int, int]:
+    """Height and width of all pictures; an InputError where they differ."""
     if images.is_decoded:
         return images.pixels.shape[1:3]
-    shapes = {read_image(image).shape[:2]: image for image in images.images}
+    entry = examine(images, None, cache, progress)
+    rows = np.flatnonzero(entry.readable)
+    shapes, first = np.unique(entry.shapes[rows], axis=0, return_index=True)
     if len(shapes) > 1:
-        one, other = list(shapes.items())[:2]
-        raise InputError(f"pictures of {images.name} differ in size: {one[0]} in {describe_source(one[1])}, "
-                         f"{other[0]} in {describe_source(other[1])}; give a size")
-    return next(iter(shapes))
+        sizes = (f"{width} x {height} in {describe_source(images.images[rows[place]])}"
+                 for (height, width), place in zip(shapes[:2], first, strict=False))
+        raise InputError(f"pictures of {images.name} differ in size: {', '.join(sizes)}; give a size")
+    return tuple(shapes[0].tolist()) if len(shapes) else (1, 1)
 
 
 def _warn_unreadable(images: ImageSet, rows: np.ndarray) -> None:

@@ -53,11 +53,13 @@ class ImageSet:
         """The chosen pictures, in this order; all classes keep their labels. Neighbouring rows of a map stay a map."""
         rows = np.asarray(rows)
         rows = np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64)
-        together = len(rows) > 0 and np.array_equal(rows, np.arange(rows[0], rows[0] + len(rows)))
-        if together:
+        images: Sequence[Source] | np.ndarray
+        if len(rows) and np.array_equal(rows, np.arange(rows[0], rows[0] + len(rows))):
             images = self.images[rows[0] : rows[0] + len(rows)]
+        elif isinstance(self.images, np.ndarray):
+            images = self.images[rows]
         else:
-            images = self.images[rows] if isinstance(self.images, np.ndarray) else [self.images[row] for row in rows]
+            images = [self.images[row] for row in rows.tolist()]
         digests = None if self.digests is None else self.digests[rows]
         return replace(self, images=images, labels=self.labels[rows], digests=digests)
 

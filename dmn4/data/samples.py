@@ -34,8 +34,8 @@ def draw_clutter(classes: int, per_class: int, clutter: float = 0.5, size: int =
     """Drawn pictures of one object each on textured ground, class-major: `classes * per_class` of size x size.
 
     Every class has an object of its own; the grounds are shared by all classes, so they say nothing about the class.
-    `clutter` is the share of the picture that is ground: at 0 the object fills the frame, at 1 there is none. Equal
-    seeds draw equal pictures; another seed draws other classes.
+    `clutter` is the share of the picture outside the frame of the object: at 0 the object reaches from edge to edge, at
+    1 there is none. Equal seeds draw equal pictures; another seed draws other classes.
     """
     if not 0 <= clutter <= 1:
         raise InputError(f"clutter is a share between 0 and 1, not {clutter}")

@@ -59,12 +59,12 @@ def _fetch(images: ImageSet, stored: ImageSet, size: int, repeats: int) -> str:
 
 def _full_size(repeats: int) -> Iterator[str]:
     """The same for JPEG files of 500 x 375 pixels, the usual size in ImageNet."""
-    drawn = draw_clutter(classes=2, per_class=BATCH // 2, size=500)
+    drawn = draw_clutter(classes=2, per_class=4, size=500)
     with TemporaryDirectory() as folder:
         paths = [Path(folder, f"{row}.jpg") for row in range(len(drawn))]
-        for path, pixels in zip(paths, drawn.images, strict=True):
+        for path, pixels in zip(paths, drawn.pixels, strict=True):
             Image.fromarray(pixels[:375]).save(path, quality=90)
-        images = ImageSet(paths, drawn.labels, drawn.classes, "full size")
+        images = ImageSet(paths * 10, np.tile(drawn.labels, 10), drawn.classes, "full size")
         yield _fetch(images, decoded(images, 84, cache=False, progress=False), 84, repeats)
 
 

@@ -1,0 +1,193 @@
+"""Pictures are decoded once, in any number of processes, and a changed source is noticed."""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from dmn4.data import cache
+from dmn4.data.cache import cache_folder, cached_bytes, clear, decoded, decoded_folder
+from dmn4.data.folders import ImageSet, read_folder
+from dmn4.errors import InputError
+from dmn4.images import read_image, resize_image
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("DMN4_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """Two classes of six random pictures of 30 x 20."""
+    rng = np.random.default_rng(0)
+    for name in ("cats", "dogs"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for number in range(6):
+            pixels = rng.integers(0, 255, (20, 30, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{number}.png")
+    return tmp_path / "photos"
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """The pictures that were read so far."""
+    seen = []
+
+    def read(source):
+        seen.append(source)
+        return read_image(source)
+
+    monkeypatch.setattr(cache, "read_image", read)
+    return seen
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_every_picture_is_decoded_and_scaled_as_one_would_by_hand(photos, keep):
+    images = read_folder(photos)
+    stored = decoded(images, 16, cache=keep)
+    assert stored.images.shape == (12, 16, 16, 3)
+    assert isinstance(stored.images, np.memmap) == keep
+    assert stored.classes == images.classes
+    assert np.array_equal(stored.labels, images.labels)
+    for path, pixels in zip(images.images, stored.images, strict=True):
+        assert np.array_equal(pixels, resize_image(read_image(path), 16))
+
+
+def test_the_map_cannot_be_written(photos):
+    with pytest.raises(ValueError, match="read-only"):
+        decoded(read_folder(photos), 16).images[0] = 0
+
+
+def test_the_fingerprint_does_not_depend_on_the_size(photos):
+    images = read_folder(photos)
+    prints = {images.fingerprint, decoded(images, 16).fingerprint, decoded(images, (8, 12), cache=False).fingerprint}
+    assert len(prints) == 1
+
+
+def test_a_second_call_reads_no_picture(photos, reads):
+    first = decoded(read_folder(photos), 16)
+    assert len(reads) == 12
+    second = decoded(read_folder(photos), 16)
+    assert len(reads) == 12
+    assert np.array_equal(first.images, second.images)
+    assert first.fingerprint == second.fingerprint
+
+
+def test_a_changed_source_is_decoded_again(photos, reads):
+    before = decoded(read_folder(photos), 16)
+    path = photos / "cats" / "3.png"
+    Image.new("RGB", (30, 20), "red").save(path)
+    os.utime(path, ns=(1, 1))                                      # changed within the tick of the clock
+    after = decoded(read_folder(photos), 16)
+    assert len(reads) == 24
+    assert (after.images[3] == (255, 0, 0)).all()
+    assert before.fingerprint != after.fingerprint
+
+
+def test_an_interrupted_build_goes_on_where_it_stopped(photos, reads, monkeypatch):
+    monkeypatch.setattr(cache, "BLOCK", 3)
+    complete = cache.read_image
+
+    def interrupted(source):
+        if len(reads) >= 6:
+            raise KeyboardInterrupt
+        return complete(source)
+
+    monkeypatch.setattr(cache, "read_image", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        decoded(read_folder(photos), 16)
+    assert [path.suffix for path in decoded_folder().iterdir()] == [".partial"]
+    monkeypatch.setattr(cache, "read_image", complete)
+    stored = decoded(read_folder(photos), 16)
+    assert len(reads) == 12                                        # none was read twice
+    assert np.array_equal(stored.images[7], resize_image(read_image(photos / "dogs" / "1.png"), 16))
+    assert [path.suffix for path in decoded_folder().iterdir()] == [""]
+
+
+def test_several_builders_at_once_end_with_one_entry(photos):
+    images = read_folder(photos)
+    with ThreadPoolExecutor(6) as pool:
+        results = list(pool.map(lambda _: decoded(images, 16, progress=False), range(6)))
+    assert all(np.array_equal(result.images, results[0].images) for result in results)
+    assert [path.suffix for path in decoded_folder().iterdir()] == [""]
+
+
+def test_processes_share_the_work(photos):
+    code = ("import sys; from dmn4.data.cache import decoded; from dmn4.data.folders import read_folder; "
+            "print(decoded(read_folder(sys.argv[1]), 16).fingerprint)")
+    runs = [subprocess.Popen([sys.executable, "-c", code, str(photos)], stdout=subprocess.PIPE, text=True)
+            for _ in range(2)]
+    assert {run.communicate()[0].strip() for run in runs} == {read_folder(photos).fingerprint}
+    assert [path.suffix for path in decoded_folder().iterdir()] == [""]
+
+
+def test_an_unreadable_picture_is_left_out_with_a_warning_each_time(photos):
+    path = photos / "cats" / "2.png"
+    path.write_bytes(path.read_bytes()[:50])
+    for _ in range(2):
+        with pytest.warns(UserWarning, match=r"left out: cannot read '.*cats/2\.png' as an image"):
+            stored = decoded(read_folder(photos), 16)
+        assert stored.labels.tolist() == [0] * 5 + [1] * 6
+        assert np.array_equal(stored.images[2], resize_image(read_image(photos / "cats" / "3.png"), 16))
+
+
+def test_many_unreadable_pictures_are_counted_and_none_readable_is_an_error(photos):
+    for path in photos.rglob("*.png"):
+        path.write_bytes(b"words")
+    with pytest.raises(InputError, match="none of the 12 pictures of photos can be read: cannot read"):
+        decoded(read_folder(photos), 16)
+    Image.new("RGB", (4, 4)).save(photos / "cats" / "0.png")
+    with pytest.warns(UserWarning, match="11 unreadable pictures of photos in all"):
+        assert len(decoded(read_folder(photos), 16)) == 1
+
+
+def test_the_size_may_stay_if_all_pictures_share_it(photos):
+    assert decoded(read_folder(photos), None).images.shape == (12, 20, 30, 3)
+    Image.new("RGB", (9, 8)).save(photos / "cats" / "0.png")
+    with pytest.raises(InputError, match=r"differ in size: 9 x 8 in '.*0\.png', 30 x 20 in .*; give a size"):
+        decoded(read_folder(photos), None)
+
+
+def test_arrays_of_the_right_size_are_used_as_they_are():
+    images = ImageSet(np.zeros((2, 8, 8, 3), np.uint8), [0, 1], ("a", "b"))
+    assert decoded(images, 8) is images
+    assert decoded(images, None) is images
+    assert decoded(images, 4).images.shape == (2, 4, 4, 3)
+
+
+def test_clearing_frees_what_was_decoded_and_nothing_else(photos):
+    (cache_folder() / "fruit").mkdir(parents=True)
+    decoded(read_folder(photos), 16)
+    room = cached_bytes()
+    assert room > 12 * 16 * 16 * 3
+    assert clear() == room
+    assert cached_bytes() == 0
+    assert (cache_folder() / "fruit").is_dir()
+
+
+def test_a_cache_folder_that_cannot_be_written_is_named(photos, monkeypatch):
+    monkeypatch.setenv("DMN4_CACHE", str(photos / "cats" / "0.png"))
+    with pytest.raises(InputError, match=r"cannot write the cache folder .*0\.png.*set DMN4_CACHE to another"):
+        decoded(read_folder(photos), 16)
+
+
+def test_a_full_disk_is_told_before_the_work(photos, monkeypatch):
+    monkeypatch.setattr(cache.shutil, "disk_usage", lambda folder: SimpleNamespace(free=9))
+    with pytest.raises(InputError, match=r"decoded pictures need .* GB free; set DMN4_CACHE"):
+        decoded(read_folder(photos), 16)
+
+
+def test_the_cache_folder_is_found_in_the_usual_places(monkeypatch, tmp_path):
+    assert cache_folder() == tmp_path / "cache"
+    monkeypatch.delenv("DMN4_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "dmn4"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert cache_folder() == tmp_path / "home" / ".cache" / "dmn4"
