@@ -42,7 +42,7 @@ class Case:
         """Support maps, labels and query maps: drawn pictures through an untrained backbone."""
         torch.manual_seed(0)
         drawn = draw_clutter(min(self.ways, 20), self.shots + 15, size=84, seed=0)
-        backbone = build_backbone(self.backbone).train()                 # batch statistics: an untrained net has no others
+        backbone = build_backbone(self.backbone).train()                 # batch statistics: it has no others yet
         with torch.no_grad():
             images = torch.as_tensor(drawn.images).permute(0, 3, 1, 2).float() / 255
             maps = torch.cat([backbone(part) for part in (images - 0.5).split(50)])
@@ -74,7 +74,7 @@ class Figures:
     extra_mb: float = 0.0
 
 
-# -------------------------------------------------------------------------------------------------------- the yardsticks
+# ------------------------------------------------------------------------------------------------------- the yardsticks
 
 def bare_products(support: Tensor, labels: Tensor, query: Tensor) -> Callable[[], None]:
     """The floor: the matrix products of the search, in the same blocks, and nothing else."""
@@ -111,7 +111,7 @@ def dense_scores(support: Tensor, labels: Tensor, query: Tensor, rule: str) -> T
 DENSE = ("dn4", "mn4", "dmn4")
 
 
-# ------------------------------------------------------------------------------------------------------------ the timing
+# ----------------------------------------------------------------------------------------------------------- the timing
 
 def contestants(case: Case, methods: list[str]) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Everything that runs on the maps of a case, by name; the floor first."""
@@ -192,7 +192,7 @@ def machine() -> dict[str, Any]:
             "trusted": load < BUSY}
 
 
-# ------------------------------------------------------------------------------------------------------------- the table
+# ------------------------------------------------------------------------------------------------------------ the table
 
 def benchmark_heads(rounds: int, out: Path, words: list[str], methods: list[str]) -> dict[str, Any]:
     """Race the methods on every case whose name holds one of `words`; prints tables and writes a JSON file."""

@@ -2,6 +2,8 @@ import pytest
 import torch
 from hypothesis import settings
 
+torch.set_num_threads(1)     # small inputs, and several test processes side by side
+
 settings.register_profile("default", deadline=None, max_examples=50)
 settings.load_profile("default")
 

@@ -100,7 +100,8 @@ def vote_rank(table: list[list[float]], owner: list[int], kept: list[bool]) -> l
     winners = [first_largest(class_maxima(row, owner)) for row, keep in zip(table, kept, strict=True) if keep]
     counts = [winners.count(c) for c in range(owner[-1] + 1)]
     sums = vote_nbnn(table, owner, kept)
-    return [count + sum(other < mine for other in sums) / (2 * len(sums)) for count, mine in zip(counts, sums, strict=True)]
+    smaller = [sum(other < mine for other in sums) for mine in sums]
+    return [count + behind / (2 * len(sums)) for count, behind in zip(counts, smaller, strict=True)]
 
 
 VOTE = {"nbnn": vote_nbnn, "log-odds": vote_log_odds, "rank": vote_rank}

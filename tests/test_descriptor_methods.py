@@ -51,7 +51,8 @@ def test_katz_centralities_of_the_worked_example(alpha, share):
     torch.testing.assert_close(centrality, reference.katz_full(similarity, 20, 10, alpha))
     assert float(centrality[:2].sum() / centrality.sum()) == pytest.approx(share, abs=1e-6)
     if alpha == 0.5:
-        assert (centrality / centrality.sum()).tolist() == pytest.approx([0.499294, 0.156545, 0.095666, 0.248495], abs=1e-6)
+        shares = (centrality / centrality.sum()).tolist()
+        assert shares == pytest.approx([0.499294, 0.156545, 0.095666, 0.248495], abs=1e-6)
 
 
 def test_mcl_with_one_query_descriptor_is_a_softmax_of_cosines():
@@ -72,7 +73,7 @@ def test_scores_agree_with_plain_loops(seed, rule, vote):
 def random_episode(seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
     labels = torch.tensor([1, 0, 2, 1])
-    draw = dict(generator=generator, dtype=torch.float64)
+    draw = {"generator": generator, "dtype": torch.float64}
     return torch.randn(4, 3, 2, 2, **draw), labels, torch.randn(2, 3, 2, 2, **draw)
 
 
@@ -100,7 +101,7 @@ def test_dn4_with_a_support_image_as_query_scores_one_a_descriptor(episode):
 @pytest.mark.parametrize(("name", "options", "rule"), RULES)
 def test_gradients_equal_those_through_the_dense_similarities(name, options, rule):
     generator = torch.Generator().manual_seed(3)
-    draw = dict(generator=generator, dtype=torch.float64)
+    draw = {"generator": generator, "dtype": torch.float64}
     support, query = torch.randn(6, 5, 3, 3, **draw), torch.randn(4, 5, 3, 3, **draw)
     labels, targets = torch.tensor([0, 1, 2, 2, 1, 0]), torch.tensor([0, 1, 2, 0])
 
@@ -129,8 +130,9 @@ def test_several_rules_and_votes_share_a_search_and_score_as_alone(episode):
     variants: dict[str, DescriptorMethod] = {
         f"{name} {vote} {options}": build_method(name, vote=vote, **options)
         for vote in ("nbnn", "log-odds", "rank")
-        for name, options in [("dn4", {}), ("mn4", {}), ("mn4", {"rule": "mnn-relaxed"}), ("dmn4", {}), ("odm", {"share": 0.3}),
-                              ("dmn4", {"shots": "mean"}), ("dn4", {"k": 2}), ("dmn4", {"pyramid": "1"})]
+        for name, options in [("dn4", {}), ("mn4", {}), ("mn4", {"rule": "mnn-relaxed"}), ("dmn4", {}),
+                              ("odm", {"share": 0.3}), ("dmn4", {"shots": "mean"}), ("dn4", {"k": 2}),
+                              ("dmn4", {"pyramid": "1"})]
     }
     together = score_rules(support, labels, query, variants)
     assert list(together) == list(variants)

@@ -71,12 +71,9 @@ def test_equal_similarities_choose_the_first_partner():
     assert matches.winner.tolist() == [[0, 1]]
 
 
-small = st.integers(-2, 2)
-
-
 @st.composite
 def tied_episodes(draw) -> tuple[Tensor, Tensor, Tensor]:
-    """Query and pool descriptors of few small integers, one-hot scaled by powers of two: cosines with many exact ties."""
+    """Query and pool descriptors along few axes, scaled by powers of two: cosines with many exact ties."""
     channels, places = draw(st.integers(1, 3)), draw(st.integers(1, 6))
     counts = draw(st.lists(st.integers(1, 4), min_size=2, max_size=4))
     corner = st.tuples(st.integers(0, channels - 1), st.sampled_from([-2.0, -1.0, 0.0, 1.0, 4.0]))
@@ -161,7 +158,8 @@ def test_fields_nobody_asked_for_stay_empty_and_the_rest_is_the_same(episode):
 
 
 def test_the_pool_is_cut_into_runs_of_equal_classes():
-    assert list(chunks([3, 3, 3, 2, 2, 5], columns=6)) == [Chunk(2, 3, 0), Chunk(1, 3, 6), Chunk(2, 2, 9), Chunk(1, 5, 13)]
+    runs = [Chunk(2, 3, 0), Chunk(1, 3, 6), Chunk(2, 2, 9), Chunk(1, 5, 13)]
+    assert list(chunks([3, 3, 3, 2, 2, 5], columns=6)) == runs
     assert list(chunks([7], columns=2)) == [Chunk(1, 7, 0)]
 
 

@@ -34,7 +34,7 @@ class Method(nn.Module):
         """Class scores of each query image: (n, C, H, W), (n,), (Q, C, H, W) -> (Q, N)."""
         labels = torch.as_tensor(labels, device=support.device)
         check_maps(support, labels, query, self.any_size)
-        return self.score(support, labels, query)
+        return self.score(support, labels.long(), query)
 
     def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
         """The method itself, on checked maps: (n, C, H, W), (n,), (Q, C, H, W) -> (Q, N)."""
@@ -132,7 +132,8 @@ def check_map(name: str, maps: Tensor) -> None:
 def check_labels(labels: Tensor, images: int) -> None:
     """Raise an InputError unless `labels` are integers 0..N-1, one an image, none of the classes empty."""
     if labels.shape != (images,) or labels.is_floating_point():
-        raise InputError(f"labels have shape {tuple(labels.shape)} and type {labels.dtype}; {images} integers are needed")
+        raise InputError(f"labels have shape {tuple(labels.shape)} and type {labels.dtype}; "
+                         f"{images} integers are needed")
     if not images:
         raise InputError("no support images: every class needs at least one")
     if int(labels.min()) < 0:

@@ -60,7 +60,7 @@ def pyramid_sides(pyramid: str) -> list[int]:
 def pool_support(support: Tensor, labels: Tensor, shots: str = "union", pyramid: str = "") -> SupportPool:
     """The support pool: maps (n, C, H, W), labels (n,) in any order -> SupportPool.
 
-    "union" keeps the descriptors of all shots, "mean" those of the mean map of each class: first the mean, then the norm.
+    "union" keeps the descriptors of all shots; "mean" those of the mean map of each class, whose norm is taken last.
     """
     choose("shots", shots, SHOTS)
     if shots == "mean":

@@ -20,7 +20,8 @@ class MCL(Method):
         super().__init__(channels)
         if not 0 < alpha < 1:
             raise InputError(f"alpha is {alpha}; the walk converges for 0 < alpha < 1")
-        self.shots, self.pyramid, self.temperature = choose("shots", shots, SHOTS), pyramid, positive("temperature", temperature)
+        self.shots, self.pyramid = choose("shots", shots, SHOTS), pyramid
+        self.temperature = positive("temperature", temperature)
         self.gamma, self.gamma_back, self.alpha = gamma, gamma_back, alpha
         pyramid_sides(pyramid)
 
@@ -44,7 +45,7 @@ def katz(similarity: Tensor, gamma: float, gamma_back: float, alpha: float) -> T
     Equal to the support part of ((I - alpha T)^-1 - I) 1 with T = [[0, P_sq], [P_qs, 0]], but only an (M, M) system is
     solved for each image.
     """
-    to_support = torch.softmax(gamma * similarity, dim=2)                                    # (Q, M, S)  P_sq transposed
+    to_support = torch.softmax(gamma * similarity, dim=2)                                    # (Q, M, S)  P_sq, turned
     to_query = torch.softmax(gamma_back * similarity, dim=1)                                 # (Q, M, S)  P_qs
     there_and_back = to_query @ to_support.transpose(1, 2)                                   # (Q, M, M)  P_qs P_sq
     identity = torch.eye(similarity.shape[1], dtype=similarity.dtype, device=similarity.device)

@@ -1,10 +1,9 @@
 """Nearest neighbours between the descriptors of an image and the support pool (Sec. 3.2, 3.3)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -96,7 +95,8 @@ def similarities(query: Tensor, pool: SupportPool, columns: int, room: Tensor) -
         yield chunk, product.view(*query.shape[:2], chunk.classes, chunk.size)
 
 
-def search_block(blocks: Iterator[tuple[Chunk, Tensor]], partners: bool, answers: bool) -> tuple[Tensor, Tensor, Tensor]:
+def search_block(blocks: Iterable[tuple[Chunk, Tensor]], partners: bool,
+                 answers: bool) -> tuple[Tensor, Tensor, Tensor]:
     """Best cosines, places inside the class, answers of a few images -> (b, M, N), (b, M, N), (b, M)."""
     best, places, near, back = [], [], [], []
     for chunk, cosines in blocks:
