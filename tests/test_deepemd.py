@@ -74,6 +74,19 @@ def test_refined_class_maps_tell_the_support_apart_better_than_their_means():
     assert after < 0.8 * before
 
 
+def test_refining_is_gradient_descent_with_damped_momentum():
+    support, labels, _ = random_episode()
+    start = DeepEMD(epochs=0).class_maps(support, labels)
+    method = DeepEMD(epochs=2, batch=6, rate=0.5)
+    maps, velocity = start.clone().requires_grad_(), 0
+    for step in range(2):
+        loss = F.cross_entropy(method.compare(maps, support, "flow"), labels)
+        slope, = torch.autograd.grad(loss, maps)
+        velocity = slope if step == 0 else 0.9 * velocity + 0.1 * slope
+        maps = (maps - 0.5 * velocity).detach().requires_grad_()
+    assert_close(method.class_maps(support, labels), maps.detach())
+
+
 def test_without_epochs_shots_are_averaged():
     support, labels, query = random_episode()
     means = torch.stack([support[labels == c].mean(0) for c in range(3)])

@@ -58,6 +58,13 @@ def test_a_single_shot_without_its_flip_is_a_line_in_the_resnet_form():
     assert_close(scores, torch.tensor([[-8.0, -12.5]]).double(), atol=1e-6, rtol=0)
 
 
+def test_a_learnt_scale_multiplies_the_scores_of_the_resnet_form():
+    episode, method = random_episode(), DSN(form="resnet")
+    before = method(*episode)
+    method.scale.data.fill_(3.0)
+    assert_close(method(*episode), 3 * before)
+
+
 @FORMS
 def test_the_gradient_goes_through_the_subspace(form):
     support, labels, query = random_episode(shots=(3, 2), queries=2, channels=5, side=1)

@@ -1,5 +1,7 @@
 """MetaOptNet: the SVM and the ridge regression inside an episode."""
 
+from copy import deepcopy
+
 import pytest
 import torch
 from torch.autograd import gradcheck
@@ -70,6 +72,13 @@ def test_renaming_the_classes_permutes_the_scores(method):
 def test_the_loss_falls_on_a_stream_of_episodes(method):
     before, after = train_on_stream(method)
     assert after < 0.9 * before
+
+
+@BOTH
+def test_a_learnt_scale_multiplies_the_scores(method):
+    episode, scaled = random_episode(), deepcopy(method)
+    scaled.scale.data.fill_(3.0)
+    assert_close(scaled(*episode), 3 / method.scale * method(*episode))
 
 
 def test_pooled_vectors_are_an_option():
