@@ -93,12 +93,14 @@ def test_without_epochs_shots_are_averaged():
     assert_close(DeepEMD(epochs=0)(support, labels, query), DeepEMD()(means, torch.arange(3), query))
 
 
-@torch.no_grad()
-def test_equal_calls_give_equal_scores_and_seeds_differ():
-    support, labels, query = random_episode()
-    scores = DeepEMD(epochs=3)(support, labels, query)
-    assert torch.equal(DeepEMD(epochs=3)(support, labels, query), scores)
-    assert not torch.equal(DeepEMD(epochs=3, seed=1)(support, labels, query), scores)
+@pytest.mark.parametrize("mode", [torch.enable_grad, torch.no_grad, torch.inference_mode])
+def test_equal_calls_give_equal_scores_whatever_the_mode_and_seeds_differ(mode):
+    episode = random_episode()
+    scores = DeepEMD(epochs=3)(*episode)
+    with mode():
+        episode = random_episode()
+        assert torch.equal(DeepEMD(epochs=3)(*episode), scores)
+        assert not torch.equal(DeepEMD(epochs=3, seed=1)(*episode), scores)
 
 
 @pytest.mark.parametrize("shots", [(1, 1, 1), (2, 1, 3)])

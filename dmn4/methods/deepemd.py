@@ -41,10 +41,10 @@ class DeepEMD(Method):
         means = class_means(support.flatten(1), labels).unflatten(1, support.shape[1:])
         return means if len(means) == len(support) else self.refine(means.detach(), support.detach(), labels)
 
-    @torch.enable_grad()
+    @torch.inference_mode(False)                                            # which also turns gradients on
     def refine(self, maps: Tensor, support: Tensor, labels: Tensor) -> Tensor:
         """Class maps that tell the support images apart, by stochastic gradient descent from `maps`, detached."""
-        maps = maps.clone().requires_grad_()
+        maps, support, labels = maps.clone().requires_grad_(), support.clone(), labels.clone()
         optimizer = torch.optim.SGD([maps], lr=self.rate, momentum=0.9, dampening=0.9)
         generator = torch.Generator().manual_seed(self.seed)
         for _ in range(self.epochs):
