@@ -1,0 +1,63 @@
+import json
+
+import pytest
+import reference
+import torch
+
+from dmn4 import benchmark
+from dmn4.benchmark import Case, bare_products, benchmark_heads, dense_scores, peak_memory, race
+from dmn4.methods import build_method
+
+
+@pytest.mark.parametrize(("name", "rule"), [("dn4", "all"), ("mn4", "mnn"), ("dmn4", "dmnn")])
+def test_the_dense_contestant_computes_the_same_scores(name, rule):
+    generator = torch.Generator().manual_seed(0)
+    support, query = torch.randn(6, 5, 3, 3, generator=generator), torch.randn(4, 5, 3, 3, generator=generator)
+    labels = torch.arange(3).repeat_interleave(2)
+    dense = dense_scores(support, labels, query, name)
+    torch.testing.assert_close(dense, reference.dense_scores(support, labels, query, rule))
+    torch.testing.assert_close(dense, build_method(name)(support, labels, query))
+
+
+def test_peak_memory_counts_what_is_held_at_a_time():
+    def run():
+        for _ in range(3):
+            torch.empty(1000, 1000)                       # 4 MB, freed each time
+    assert peak_memory(run) == pytest.approx(4e6, rel=0.01)
+
+
+def test_a_race_divides_by_the_floor_of_the_same_round():
+    seen = []
+    runners = {name: lambda name=name: seen.append(name) for name in ("floor", "dmn4", "dmn4 dense")}
+    figures = race(runners, rounds=3)
+    assert seen[-9:] == ["floor", "dmn4", "dmn4 dense"] * 3
+    assert figures["floor"].floor_ratio == 1.0
+    assert figures["dmn4"].dense_ratio is not None
+    assert figures["dmn4 dense"].dense_ratio is None
+
+
+def test_the_floor_is_nothing_but_the_products(monkeypatch):
+    products = []
+    real = torch.mm
+    monkeypatch.setattr(torch, "mm", lambda a, b, out: products.append((a.shape, b.shape)) or real(a, b, out=out))
+    support, query = torch.randn(2, 4, 3, 3), torch.randn(5, 4, 3, 3)
+    bare_products(support, torch.arange(2), query)()
+    assert products == [((45, 4), (4, 18))]
+
+
+@pytest.mark.parametrize(("ways", "shots"), [(5, 2), (25, 1)])
+def test_a_case_has_one_map_a_shot_and_fifteen_queries_for_five_classes(ways, shots):
+    support, labels, query = Case("small", "conv4", ways, shots).maps()
+    assert support.shape == (ways * shots, 64, 19, 19)
+    assert labels.bincount().tolist() == [shots] * ways
+    assert query.shape == (75, 64, 19, 19)
+
+
+def test_the_command_prints_a_table_and_writes_every_figure(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(benchmark, "CASES", [Case("deep 2-way", "resnet12", 2, 1)])
+    monkeypatch.setattr(Case, "maps", lambda self: (torch.randn(5, 8, 3, 3), torch.arange(5), torch.randn(75, 8, 3, 3)))
+    benchmark_heads(1, tmp_path / "figures.json", [], ["dmn4", "protonet"])
+    written = json.loads((tmp_path / "figures.json").read_text())
+    assert set(written["cases"]["deep 2-way"]) == {"floor", "dmn4", "dmn4 train", "dmn4 dense", "dmn4 dense train",
+                                                   "protonet", "protonet train"}
+    assert "x floor" in capsys.readouterr().out

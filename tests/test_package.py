@@ -1,0 +1,54 @@
+"""What a stranger meets first: the import, the public names, the root command."""
+
+import subprocess
+import sys
+
+import pytest
+
+import dmn4
+from dmn4.cli import main
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    code = "import sys, dmn4; print(sorted({'torch', 'sklearn', 'numpy', 'PIL'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("name", dmn4.__all__)
+def test_public_names_are_there_when_they_are_used(name):
+    assert getattr(dmn4, name) is not None
+    assert name in dir(dmn4)
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'dmn5'"):
+        _ = dmn4.dmn5
+
+
+def test_an_input_error_is_a_value_error():
+    assert issubclass(dmn4.InputError, ValueError)
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["evaluate", "--no-such-option"], "No such option"),
+    (["no-such-command"], "No such command 'no-such-command'"),
+    (["benchmark", "heads", "--case", "fortran"], "no case matches fortran"),
+    (["benchmark", "heads", "--case", "5-way", "--method", "dmn5"], "unknown method 'dmn5'"),
+    (["data", "inspect", "no/such/folder"], "'no/such/folder'"),
+])
+def test_a_mistake_is_one_line_and_exit_code_two(arguments, message, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith("dmn4: error: ")
+    assert error.count("\n") == 1
+    assert message in error
+
+
+def test_the_version_is_printed(capsys):
+    try:
+        main(["--version"])
+    except SystemExit as stopped:
+        assert not stopped.code
+    assert capsys.readouterr().out == f"dmn4 {dmn4.__version__}\n"
