@@ -74,6 +74,13 @@ def test_what_is_wrong_with_a_folder_is_said(tmp_path, photos):
         read_folder(photos)
 
 
+def test_splits_are_not_taken_for_classes(tmp_path):
+    for split in ("train", "test"):
+        write_images(tmp_path / split / "cats", 1)
+    with pytest.raises(InputError, match=r"holds the splits of a data set, not classes; choose '.*test'"):
+        read_folder(tmp_path)
+
+
 def test_links_in_a_circle_do_not_hang(photos):
     (photos / "cats" / "again").symlink_to(photos)
     assert read_folder(photos).classes == ("cats", "dogs")

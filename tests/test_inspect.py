@@ -71,8 +71,9 @@ def test_a_split_under_the_wrong_name_is_reported(mini):
 
 
 def test_identical_pictures_across_classes_and_splits_are_reported(mini):
-    write(mini / "val" / class_list("miniimagenet")["val"][0], (3,), side=84)                     # also the last picture of the second class
-    write(mini / "test" / class_list("miniimagenet")["test"][0], (0,), side=84)
+    first = {split: class_list("miniimagenet")[split][0] for split in ("val", "test")}
+    write(mini / "val" / first["val"], (3,), side=84)              # also the last picture of the second class
+    write(mini / "test" / first["test"], (0,), side=84)
     text = odd(mini)
     assert "val: 1 groups of identical pictures, 1 of them across classes" in text
     assert "val and test share 1 identical pictures" in text

@@ -128,6 +128,8 @@ def read_folder(root: str | Path, name: str | None = None) -> ImageSet:
     """The pictures below root/class/, classes in alphabetical order."""
     root = existing_folder(root)
     folders = class_folders(root)
+    if folders and {folder.name for folder in folders} <= {"train", "val", "test"}:
+        raise InputError(f"{str(root)!r} holds the splits of a data set, not classes; choose {str(folders[0])!r}")
     found = {folder.name: find_images(folder) for folder in folders}
     for folder in folders:
         if not found[folder.name]:

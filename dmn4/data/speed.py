@@ -1,4 +1,7 @@
-"""What decoding once saves, and what a training batch costs beside a training step. Run as `dmn4 data benchmark`."""
+"""What decoding once saves, and what a training batch costs beside a training step. Run as `dmn4 data benchmark`.
+
+Times are processor times of this process, all threads together: other jobs on the machine change them little.
+"""
 
 import os
 import time
@@ -26,8 +29,9 @@ def measure(path: str | Path, network: nn.Module, split: str | None = "train", r
     """One line for each figure: the cache, full-size sources, and each transform beside a step of `network`."""
     yield f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, {torch.get_num_threads()} threads of torch"
     images = open_dataset(path, split)
-    seconds = timed(lambda: decoded(images, 84, cache=False, progress=False), 1)
-    yield f"decode {images.name} once: {len(images):,} pictures in {seconds:.1f} s"
+    start, seconds = time.perf_counter(), timed(lambda: decoded(images, 84, cache=False, progress=False), 1)
+    yield (f"decode {images.name} once: {len(images):,} pictures in {seconds:.1f} s of processor time, "
+           f"{time.perf_counter() - start:.1f} s on the clock")
     stored = decoded(images, 84)
     yield f"decoded pictures take {cached_bytes() / 1e6:,.0f} MB"
     yield _fetch(images, stored, 84, repeats)
@@ -36,14 +40,14 @@ def measure(path: str | Path, network: nn.Module, split: str | None = "train", r
 
 
 def timed(work: Callable[[], object], repeats: int) -> float:
-    """The median seconds of a call, after one that is not counted."""
+    """The median processor seconds of a call, after one that is not counted."""
     if repeats > 1:
         work()
     seconds = []
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = time.process_time()
         work()
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     return float(np.median(seconds))
 
 
