@@ -185,11 +185,11 @@ def learn(run: Run, images: ImageSet, val: ImageSet | None, recipe: Pretraining,
             with torch.no_grad():
                 taught = teacher(inputs) if teacher else None
             loss = classification_loss(logits, labels, recipe, taught)
+            check_finite(loss, f"step {batch.step}", run)
             optimizer.zero_grad()
             fabric.backward(loss)
             if recipe.clip:
                 fabric.clip_gradients(network, optimizer, max_norm=recipe.clip)
-            check_finite(loss, f"step {batch.step}", run)
             optimizer.step()
 
             meter.add(loss=loss, accuracy=(logits.pooled.argmax(1) == labels).float().mean())

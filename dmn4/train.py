@@ -62,6 +62,8 @@ class EpisodeLoss(nn.Module):
     def forward(self, images: Tensor, episodes: list[Places]) -> Outcome:
         """Embed a batch once and play the episodes over its maps: (B, 3, h, w) -> Outcome."""
         maps = self.model.backbone(images)                                             # (B, C, H, W)
+        if not maps.detach().sum().isfinite():                                         # no method can score these
+            return Outcome(maps.sum() * torch.nan, maps.new_zeros(()), maps.new_zeros(()))
         played = [self.play(maps, episode) for episode in episodes]
         loss, accuracy = (torch.stack(column).mean() for column in zip(*played, strict=True))
         return Outcome(loss, accuracy, self.kept_share(maps, episodes[0]))
@@ -123,8 +125,8 @@ def learn(run: Run, images: ImageSet, val: ImageSet | None, recipe: Training, fa
                 inputs, episodes = fabric.to_device(prepare(one, images, transform, kinds, recipe.seed, 2, step))
                 with fabric.no_backward_sync(network, enabled=one is not todo[-1]):
                     outcome = network(inputs, episodes)
+                    check_finite(outcome.loss, f"episode {step * recipe.step_episodes + one.number}", run)
                     fabric.backward(outcome.loss / len(todo))
-                check_finite(outcome.loss, f"episode {step * recipe.step_episodes + one.number}", run)
                 meter.add(**outcome._asdict())
             if recipe.clip:
                 fabric.clip_gradients(network, optimizer, max_norm=recipe.clip)

@@ -1,0 +1,118 @@
+"""Files that survive a crash, and clear words about those that did not."""
+
+import errno
+import os
+
+import pytest
+import torch
+from torch import nn
+
+from dmn4.backbones import build_backbone
+from dmn4.checkpoints import (
+    load_model,
+    load_state,
+    load_tensors,
+    read_json,
+    save_backbone,
+    save_model,
+    save_state,
+    save_tensors,
+    write_file,
+)
+from dmn4.errors import InputError
+from dmn4.methods import build_method
+from dmn4.model import FewShotModel
+
+
+def tiny_model(name="dmn4", **options):
+    backbone = build_backbone("conv4", width=0.125)
+    return FewShotModel(backbone, build_method(name, channels=backbone.out_channels, **options), name, options)
+
+
+def test_a_saved_model_needs_no_settings_to_come_back(tmp_path):
+    model = tiny_model("odm", share=0.5, vote="rank").eval()
+    save_model(tmp_path / "model.safetensors", model, {"epoch": 3})
+    again = load_model(tmp_path / "model.safetensors")
+    assert (again.name, again.options) == ("odm", {"share": 0.5, "vote": "rank"})
+    assert again.backbone.options == {"width": 0.125}
+    images, labels = torch.rand(4, 3, 32, 32), torch.tensor([0, 1])
+    assert torch.equal(again(images[:2], labels, images[2:]), model(images[:2], labels, images[2:]))
+
+
+def test_a_saved_backbone_is_read_by_build_backbone(tmp_path):
+    backbone = build_backbone("conv4", width=0.125).eval()
+    save_backbone(tmp_path / "b.safetensors", backbone, {})
+    images = torch.rand(1, 3, 32, 32)
+    assert torch.equal(build_backbone("conv4", tmp_path / "b.safetensors").eval()(images), backbone(images))
+
+
+def test_weights_of_another_backbone_are_refused_by_name(tmp_path):
+    save_backbone(tmp_path / "b.safetensors", build_backbone("conv4", width=0.125), {})
+    with pytest.raises(InputError, match="were trained with backbone 'conv4', not 'resnet12'"):
+        build_backbone("resnet12", tmp_path / "b.safetensors")
+
+
+@pytest.mark.parametrize("make", [torch.optim.SGD, torch.optim.Adam])
+def test_an_optimiser_goes_on_as_if_it_had_never_been_saved(make, tmp_path):
+    options = {"momentum": 0.9} if make is torch.optim.SGD else {}
+
+    def step(network, optimizer):
+        optimizer.zero_grad()
+        network(torch.ones(1, 3)).square().sum().backward()
+        optimizer.step()
+
+    torch.manual_seed(0)
+    network = nn.Linear(3, 2)
+    optimizer = make(network.parameters(), lr=0.1, **options)
+    step(network, optimizer)
+    save_state(tmp_path / "last.safetensors", network, optimizer, {"step": 1})
+    other = nn.Linear(3, 2)
+    other_optimizer = make(other.parameters(), lr=0.1, **options)
+    assert load_state(tmp_path / "last.safetensors", other, other_optimizer)["step"] == "1"
+    step(network, optimizer)
+    step(other, other_optimizer)
+    assert torch.equal(network.weight, other.weight)
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path):
+    path = tmp_path / "last.safetensors"
+    save_tensors(path, {"a": torch.ones(100)}, {})
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(InputError, match=r"cannot read checkpoint '.*last.safetensors': damaged"):
+        load_tensors(path)
+
+
+def test_a_foreign_checkpoint_is_told_from_one_of_ours(tmp_path):
+    from safetensors.torch import save_file
+    save_file({"a": torch.ones(1)}, tmp_path / "foreign.safetensors", {"format": "pt"})
+    with pytest.raises(InputError, match="but not a checkpoint of dmn4"):
+        load_tensors(tmp_path / "foreign.safetensors")
+
+
+def test_a_state_of_another_network_is_refused_at_the_first_tensor_that_differs(tmp_path):
+    network = nn.Linear(3, 2)
+    save_state(tmp_path / "s", network, torch.optim.SGD(network.parameters(), lr=1), {})
+    other = nn.Linear(4, 2)
+    with pytest.raises(InputError, match=r"'weight' is \(2, 3\), not \(2, 4\)"):
+        load_state(tmp_path / "s", other, torch.optim.SGD(other.parameters(), lr=1))
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"there is no checkpoint '.*none.safetensors'"):
+        load_tensors(tmp_path / "none.safetensors")
+    with pytest.raises(InputError, match=r"there is no file '.*none.json'"):
+        read_json(tmp_path / "none.json")
+
+
+def test_a_full_disk_leaves_the_old_file_and_no_half_written_one(tmp_path, monkeypatch):
+    path = tmp_path / "last.safetensors"
+    write_file(path, "old")
+
+    def full(number):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(InputError, match=r"cannot write '.*last.safetensors': No space left on device"):
+        write_file(path, "new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]

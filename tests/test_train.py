@@ -1,0 +1,110 @@
+"""Stage two: episodes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from toy_runs import RECIPES, TRAIN, run_stage
+
+from dmn4.checkpoints import load_model
+from dmn4.data.samples import draw_clutter
+from dmn4.errors import InputError
+from dmn4.maps import MapStore
+from dmn4.methods import build_method
+from dmn4.recipes import TRAINING, adjusted
+from dmn4.rounds import prepare, rounds
+from dmn4.runs import read_log
+from dmn4.stages import Validation, correct_share, transforms
+from dmn4.train import EpisodeLoss, start_model, train
+
+RECIPE = RECIPES["train"]
+
+
+@pytest.mark.parametrize(("method", "options"), [("dn4", "temperature=4"), ("mn4", ""), ("dmn4", ""),
+                                                 ("protonet", "temperature=64")])
+def test_a_short_training_beats_its_start_and_raw_pixels(method, options, tmp_path):
+    val = draw_clutter(8, 30, 0.5, 32, seed=1)
+    recipe = adjusted(TRAINING["tiny"], method=method, method_options=options, epochs=1, episodes=60)
+    start = start_model(recipe)
+    measure = Validation(val, recipe, start.backbone.out_channels)
+    before = measure(start.backbone, start.method)
+    run = train(draw_clutter(16, 20, 0.5, 32, seed=0), tmp_path, recipe, val=val, shown=False)
+    trained = load_model(run.folder / "model.safetensors")
+    after = measure(trained.backbone, trained.method)
+
+    raw = F.adaptive_avg_pool2d(torch.from_numpy(val.images).permute(0, 3, 1, 2).float(), 16)
+    pixels = correct_share(build_method("protonet", vector="flat"), MapStore(raw.permute(0, 2, 3, 1)), measure.episodes)
+    assert after > before + 0.15
+    assert after > pixels + 0.25
+
+
+def test_episodes_of_one_batch_share_its_embedding():
+    model = start_model(RECIPES["shared"])
+    one, = rounds(TRAIN.labels, RECIPES["shared"], 0)
+    assert len(one.rows) == 4 * 6
+    assert len(one.episodes) == 2
+    images, episodes = prepare(one, TRAIN, transforms(RECIPES["shared"])[0], (), 0)
+    passes = []
+    model.backbone.register_forward_hook(lambda *_: passes.append(1))
+    EpisodeLoss(model)(images, episodes)
+    assert len(passes) == 1
+    for episode in episodes:
+        assert set(episode.support.tolist()).isdisjoint(episode.query.tolist())
+        of_support, of_query = TRAIN.labels[one.rows[episode.support]], TRAIN.labels[one.rows[episode.query]]
+        assert (of_support[:, None] == of_query).sum() == 3 * 4
+
+
+@pytest.mark.parametrize("name", ["train", "shared"])
+def test_processes_share_the_episodes_of_a_step_and_leave_none_out(name):
+    recipe = replace(RECIPES[name], step_episodes=4)
+
+    def played(rank, world):
+        return [tuple(np.sort(one.rows[episode.query].numpy())) for one in rounds(TRAIN.labels, recipe, 3, rank, world)
+                for episode in one.episodes]
+
+    assert sorted(played(0, 1)) == sorted(played(0, 2) + played(1, 2))
+    assert len(played(0, 2)) == 2
+
+
+def test_views_join_the_support_with_the_labels_of_their_images():
+    one = rounds(TRAIN.labels, RECIPE, 0)[0]
+    images, (episode,) = prepare(one, TRAIN, replace(transforms(RECIPE)[0], crop="none", padding=0, flip=False),
+                                 ("flip",), 0)
+    assert episode.labels.tolist() == [0, 1, 2, 0, 1, 2]
+    assert torch.equal(images[episode.support[3:]], images[episode.support[:3]].flip(-1))
+
+
+def test_unlabelled_images_come_from_the_part_that_is_not_labelled():
+    recipe = replace(RECIPE, unlabelled=2, distractors=1, labelled=0.5)
+    one = rounds(TRAIN.labels, recipe, 0)[0]
+    assert len(one.episodes[0].unlabelled) == (3 + 1) * 2
+    assert len(one.rows) == 3 + 12 + 8
+
+
+def test_frozen_norms_keep_their_statistics_but_learn_their_scale(tmp_path):
+    start = start_model(replace(RECIPE, norm="frozen"))
+    run = train(TRAIN, tmp_path, replace(RECIPE, norm="frozen", epochs=1), shown=False)
+    trained = load_model(run.folder / "model.safetensors")
+    means = [name for name in trained.state_dict() if name.endswith("running_mean")]
+    assert all(torch.equal(trained.state_dict()[name], start.state_dict()[name]) for name in means)
+    assert any((value != 1).any() for name, value in trained.state_dict().items() if name.endswith("1.weight"))
+
+
+def test_the_log_tells_the_share_of_descriptors_that_vote(tmp_path):
+    run = run_stage("train", tmp_path, recipe=replace(RECIPE, epochs=1))
+    row, = read_log(run.folder / "log.csv")
+    assert 0 < float(row["kept"]) < 1
+
+
+def test_steps_that_cannot_be_shared_evenly_are_refused(tmp_path):
+    class Three:
+        world_size, is_global_zero = 3, True
+    with pytest.raises(InputError, match="2 episodes a step cannot be shared by 3 processes"):
+        train(TRAIN, tmp_path, RECIPE, fabric=Three(), shown=False)
+
+
+def test_a_loss_that_is_no_number_names_its_episode(tmp_path):
+    with pytest.raises(InputError, match=r"the loss became nan in episode \d+"):
+        train(TRAIN, tmp_path, replace(RECIPE, method="protonet", lr=1e30), save_every=0, shown=False)
