@@ -96,6 +96,11 @@ def test_sixteen_bits_become_eight(tmp_path):
     assert read_image(tmp_path / "a.png")[..., 0].tolist() == [[0, 128], [255, 1]]
 
 
+def test_a_dark_picture_of_sixteen_bits_stays_dark(tmp_path):
+    Image.fromarray(np.full((4, 4), 200, dtype=np.uint16)).save(tmp_path / "a.png")
+    assert read_image(tmp_path / "a.png").max() == 1
+
+
 def test_floats_between_0_and_1_become_bytes():
     assert read_image(Image.fromarray(np.array([[0.0, 1.0], [0.5, 0.0]], dtype=np.float32)))[..., 0].tolist() == [
         [0, 255], [128, 0]]

@@ -68,33 +68,31 @@ def read_image(source: Source) -> np.ndarray:
     name = describe_source(source)
     if isinstance(source, np.ndarray):
         source = _array_to_image(source)
-    if isinstance(source, str | Path | Crop):
-        _check_file(source.path if isinstance(source, Crop) else Path(source))
     try:
-        pixels = _decode(source)
+        return _decode(source)
     except InputError as error:
         raise InputError(f"cannot read {name} as an image: {error}") from None
     except Image.DecompressionBombError:
         raise InputError(f"cannot read {name} as an image: more than {PIXEL_LIMIT:,} pixels; scale it down") from None
     except Exception as error:                                     # decoders raise nearly every type there is
         raise InputError(f"cannot read {name} as an image: {_reason(error)}") from None
-    return pixels
 
 
 def _decode(source: str | Path | bytes | Image.Image | Crop) -> np.ndarray:
     if isinstance(source, Image.Image):
         return _pixels(source)
     if isinstance(source, Crop):
-        with Image.open(source.path, formats=FORMATS) as image:
-            return _cut(_pixels(image), source.box)
+        return _cut(_decode(source.path), source.box)
+    if not isinstance(source, bytes):
+        _check_file(Path(source))
     with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS) as image:
         return _pixels(image)
 
 
 def _check_file(path: Path) -> None:
+    """Refuse what is no ordinary file; to open a pipe would be to wait for ever."""
     if not path.is_file():
-        found = "it is a folder" if path.is_dir() else "it is not a file" if path.exists() else "there is no such file"
-        raise InputError(f"cannot read {str(path)!r} as an image: {found}")
+        raise InputError("it is a folder" if path.is_dir() else "it is not a file" if path.exists() else "no such file")
 
 
 def _reason(error: Exception) -> str:
@@ -121,17 +119,17 @@ def _to_rgb(image: Image.Image) -> Image.Image:
     if image.mode == "RGB":
         return image
     if image.mode.startswith(("I", "F")):                          # Pillow's own conversion would clip these at 255
-        return _narrow(np.asarray(image, dtype=np.float32))
+        return _narrow(np.asarray(image, dtype=np.float32), sixteen=image.mode.startswith("I;16"))
     if "A" in image.mode or "transparency" in image.info:
         image = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
     return image.convert("RGB")
 
 
-def _narrow(values: np.ndarray) -> Image.Image:
-    """Grey values of 16 bits, or floats in 0..1, as eight-bit RGB: (h, w)."""
-    top = values.max()
-    scale = 255.0 if top <= 1.0 else 1.0 if top <= 255.0 else 255.0 / 65535.0
+def _narrow(values: np.ndarray, sixteen: bool) -> Image.Image:
+    """Grey values of 16 bits as eight-bit RGB: (h, w). Where the width is not known the largest value tells it."""
+    top = 65535 if sixteen else values.max()
+    scale = 255.0 if top <= 1 else 1.0 if top <= 255 else 255.0 / 65535.0
     return Image.fromarray((values * scale).round().clip(0, 255).astype(np.uint8)).convert("RGB")
 
 
