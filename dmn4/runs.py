@@ -84,7 +84,7 @@ class Run:
             return
         row["seconds"] = self.elapsed
         path = self.folder / "log.csv"
-        new = not path.exists()
+        new = not path.exists() or not path.stat().st_size       # empty: killed before the first row, then resumed
         with open(path, "a", newline="") as file:
             writer = csv.DictWriter(file, row)
             if new:

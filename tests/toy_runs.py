@@ -36,4 +36,4 @@ if __name__ == "__main__":
     processes = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     fabric = Fabric(accelerator="cpu", devices=processes, strategy="ddp" if processes > 1 else "auto")
     fabric.launch()
-    run_stage(sys.argv[1], sys.argv[2], resume=True, save_every=0, fabric=fabric)
+    run_stage(sys.argv[1], sys.argv[2], resume=True, save_every=0.1, fabric=fabric)
