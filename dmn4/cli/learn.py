@@ -26,6 +26,7 @@ def register(app: typer.Typer) -> None:
     app.command("pretrain")(pretrain)
     app.command("train")(train)
     app.command("evaluate")(evaluate)
+    app.command("compare")(compare)
 
 
 def with_settings(kind: type[Recipe]) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -145,4 +146,47 @@ def print_results(results: Any, formula: str, out: Path) -> None:
                   f"{protocol.episodes} episodes, 95 % interval ({formula}); {out / 'card.json'}")
     for name in results.values:
         table.add_row(name, str(results.accuracy(name, formula)))
+    Console().print(table)
+
+
+def compare(data: Data, contenders: Annotated[list[str], typer.Argument(
+            help="[RUN@]METHOD[:option=value,...], two or more; the first is what the others are compared with")],
+            weights: Annotated[str, typer.Option(help="run folder, weights file or name for those without RUN@")] = "",
+            backbone: Annotated[str, typer.Option(help="backbone of shipped or random weights")] = "conv4",
+            out: Out = Path("runs/compare"), split: Split = "test", ways: Ways = 5, shots: Shots = 1,
+            queries: Queries = 15, episodes: Episodes = 1000, repeats: Repeats = 1, seed: Seed = 0,
+            formula: Formula = "t", memory: Memory = 4.0, resume: Resume = False) -> None:
+    """Runs, methods or votes on the same episodes: intervals, paired differences, a picture."""
+    from dmn4.checkpoints import write_file
+    from dmn4.compare import compare as rows_of
+    from dmn4.compare import draw, markdown, parse_contenders
+    from dmn4.errors import InputError
+    from dmn4.evaluate import Protocol
+    from dmn4.evaluate import evaluate as run
+    from dmn4.stages import open_split
+
+    if len(contenders) < 2:
+        raise InputError(f"{contenders[0]!r} alone cannot be compared; name at least two, such as dn4 dmn4")
+    results = run(open_split(data, split), parse_contenders(contenders, weights, backbone),
+                  Protocol(ways, shots, queries, episodes, repeats, seed), out, resume=resume, in_memory=1e9 * memory)
+    if not results.is_complete:
+        print_results(results, formula, out)
+        return
+    rows = rows_of(results, formula)
+    write_file(out / "compare.md", markdown(rows))
+    draw(rows, out / "compare.png")
+    print_comparison(rows, out)
+
+
+def print_comparison(rows: Any, out: Path) -> None:
+    """Show the rows of a comparison as a table."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from dmn4.compare import cells
+
+    table = Table("method", "accuracy %", "difference", "p", "tighter",
+                  caption=f"differences are paired, to the first row; tighter: than of two separate evaluations; {out}")
+    for row in rows:
+        table.add_row(row.name, str(row.accuracy), *cells(row.difference))
     Console().print(table)

@@ -1,0 +1,42 @@
+"""Comparisons on the same episodes."""
+
+import numpy as np
+import pytest
+
+from dmn4.backbones import build_backbone
+from dmn4.checkpoints import save_backbone
+from dmn4.compare import compare, draw, markdown, parse_contenders
+from dmn4.evaluate import Protocol, Results
+
+RESULTS = Results({"dn4": np.array([[0.5, 0.75, 0.25, 0.5]]), "dmn4": np.array([[0.625, 0.75, 0.375, 0.625]])},
+                  Protocol())
+
+
+def test_the_others_are_compared_with_the_first():
+    first, second = compare(RESULTS)
+    assert first.difference is None
+    assert second.difference.mean == pytest.approx(0.09375)
+    assert second.difference.tighter == pytest.approx(
+        np.hypot(first.accuracy.half_width, second.accuracy.half_width) / second.difference.half_width)
+
+
+def test_the_table_has_a_row_for_each():
+    lines = markdown(compare(RESULTS)).splitlines()
+    assert lines[2].startswith("| dn4 | 50.00 ±")
+    assert lines[3].startswith("| dmn4 | 59.38 ±")
+    assert "+9.37" in lines[3] or "+9.38" in lines[3]
+
+
+def test_the_picture_is_drawn(tmp_path):
+    draw(compare(RESULTS), tmp_path / "compare.png")
+    assert (tmp_path / "compare.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_contenders_of_one_run_share_its_backbone_and_others_have_their_own(tmp_path):
+    for name in ("a", "b"):
+        save_backbone(tmp_path / name / "backbone.safetensors", build_backbone("conv4", width=0.125), {})
+    texts = [f"{tmp_path}/a@dn4", f"{tmp_path}/a@dmn4:vote=rank", f"{tmp_path}/b@dn4"]
+    first, second, third = parse_contenders(texts).values()
+    assert first.backbone is second.backbone
+    assert first.backbone is not third.backbone
+    assert second.method.vote == "rank"

@@ -1,0 +1,186 @@
+"""Embed once, play many episodes."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from dmn4.backbones import build_backbone
+from dmn4.checkpoints import save_backbone, save_model
+from dmn4.contenders import Contender, Trained, find_trained
+from dmn4.data.samples import draw_clutter
+from dmn4.errors import InputError
+from dmn4.evaluate import Protocol, Table, evaluate, reads_means
+from dmn4.images import Transform
+from dmn4.maps import MapStore, embed_all, pictures, view
+from dmn4.methods import METHODS, build_method
+from dmn4.methods.base import Method
+from dmn4.model import FewShotModel
+
+IMAGES = draw_clutter(6, 12, 0.2, 24, seed=3)
+LOOK = Transform(size=24)
+SHORT = Protocol(ways=3, shots=1, queries=2, episodes=6, repeats=2)
+
+
+@pytest.fixture(scope="module")
+def backbone():
+    torch.manual_seed(0)
+    return build_backbone("conv4", width=0.125).eval()
+
+
+def enter(backbone, *texts):
+    trained = Trained(backbone, LOOK, {"weights": "random"})
+    return {text: trained.enter(text) for text in texts}
+
+
+def test_stored_maps_give_the_accuracies_of_embedding_every_episode(backbone):
+    contenders = enter(backbone, "dmn4", "dn4", "protonet", "dmn4:vote=rank")
+    found = evaluate(IMAGES, contenders, SHORT, shown=False)
+    for name, contender in contenders.items():
+        plain = []
+        for episode in SHORT.draw(IMAGES.labels):
+            support, query = (LOOK(pictures(IMAGES, rows)) for rows in (episode.support, episode.query))
+            scores = FewShotModel(backbone, contender.method)(support, episode.support_labels, query)
+            plain.append((scores.argmax(1) == episode.query_labels).float().mean().item())
+        assert found.values[name].ravel().tolist() == pytest.approx(plain)
+    assert found.values["dmn4"].shape == (2, 6)
+
+
+@torch.no_grad()
+def test_all_images_are_embedded_once_however_many_episodes_and_methods(backbone):
+    seen = []
+    hook = backbone.register_forward_hook(lambda module, inputs, maps: seen.append(len(maps)))
+    evaluate(IMAGES, enter(backbone, "dmn4", "mn4", "protonet"), SHORT, shown=False)
+    hook.remove()
+    assert sum(seen) == len(IMAGES)
+
+
+def test_a_store_too_large_for_memory_lies_in_a_file_at_half_precision(backbone):
+    small, large = (embed_all(backbone, IMAGES, LOOK, in_memory=limit) for limit in (1e9, 0))
+    assert large.values.dtype == torch.float16
+    rows = torch.tensor([5, 0])
+    torch.testing.assert_close(small[rows], large[rows], atol=1e-2, rtol=1e-2)
+    torch.testing.assert_close(small[rows], backbone(LOOK(pictures(IMAGES, rows))))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_that_reads_means_scores_means_like_maps(name, episode):
+    support, labels, query = episode
+    method = build_method(name, channels=support.shape[1]).eval()
+    if not reads_means(method):
+        pytest.skip("reads more than means")
+    means = support.mean((2, 3), keepdim=True), labels, query.mean((2, 3), keepdim=True)
+    torch.testing.assert_close(method(*means), method(support, labels, query))
+
+
+def test_a_repeat_draws_episodes_of_its_own_and_any_start_gives_the_same_ones():
+    whole = [episode.query.tolist() for episode in SHORT.draw(IMAGES.labels)]
+    assert len(whole) == 12
+    assert whole[:6] != whole[6:]
+    for start in (3, 6, 11):
+        assert [episode.query.tolist() for episode in SHORT.draw(IMAGES.labels, start)] == whole[start:]
+
+
+def test_a_stopped_evaluation_goes_on_and_ends_the_same(backbone, tmp_path, monkeypatch):
+    contenders = enter(backbone, "dmn4")
+    whole = evaluate(IMAGES, contenders, SHORT, shown=False)
+    play = Table.play
+
+    def break_down(self, episode):
+        if episode.index == 4:
+            raise KeyboardInterrupt
+        return play(self, episode)
+
+    monkeypatch.setattr(Table, "play", break_down)
+    monkeypatch.setattr("dmn4.runs.Run.is_due", True)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(IMAGES, contenders, SHORT, tmp_path, shown=False)
+    played = []
+    monkeypatch.setattr(Table, "play", lambda self, episode: played.append(1) or play(self, episode))
+    again = evaluate(IMAGES, contenders, SHORT, tmp_path, resume=True, shown=False)
+    assert len(played) == 12 - 4
+    assert np.array_equal(again.values["dmn4"], whole.values["dmn4"])
+
+
+def test_the_card_tells_how_the_number_was_made(backbone, tmp_path):
+    found = evaluate(IMAGES, enter(backbone, "dmn4"), SHORT, tmp_path, shown=False)
+    card = json.loads((tmp_path / "card.json").read_text())
+    assert card["results"]["dmn4"]["mean"] == pytest.approx(found.accuracy("dmn4").mean)
+    assert card["results"]["dmn4"]["half_width_normal"] == pytest.approx(found.accuracy("dmn4", "normal").half_width)
+    assert (card["data"], card["ways"], card["repeats"], card["seed"]) == (IMAGES.fingerprint, 3, 2, 0)
+    assert {"command", "machine", "torch", "seconds", "contenders"} <= card.keys()
+
+
+def test_an_evaluation_on_other_data_is_not_resumed(backbone, tmp_path):
+    evaluate(IMAGES, enter(backbone, "dmn4"), SHORT, tmp_path, shown=False)
+    with pytest.raises(InputError, match="on another data set"):
+        evaluate(draw_clutter(6, 12, 0.2, 24, 4), enter(backbone, "dmn4"), SHORT, tmp_path, resume=True, shown=False)
+
+
+class Counting(Method):
+    """Remembers how many support rows it was given; scores nothing."""
+
+    def __init__(self, **says):
+        super().__init__()
+        self.rows = []
+        self.__dict__.update(says)
+
+    def score(self, support, labels, query):
+        self.rows.append((len(support), labels.tolist()))
+        return torch.zeros(len(query), int(labels.max()) + 1)
+
+
+@pytest.mark.parametrize(("shots", "rows"), [(1, 6), (2, 6)])
+def test_views_are_appended_with_their_labels_up_to_the_shots_a_method_names(backbone, shots, rows):
+    method = Counting(views=("flip",), views_shots=1)
+    evaluate(IMAGES, {"x": Contender(backbone, method, LOOK)}, Protocol(3, shots, 2, 1), shown=False)
+    assert method.rows == [(rows, [0, 1, 2, 0, 1, 2] if shots == 1 else [0, 0, 1, 1, 2, 2])]
+
+
+def test_a_flipped_view_is_the_mirrored_picture():
+    batch = pictures(IMAGES, slice(0, 2))
+    assert torch.equal(view(LOOK, "flip")(batch), LOOK(batch).flip(-1))
+
+
+def test_a_method_that_adapts_the_backbone_sees_the_support_pictures(backbone):
+    adapted = []
+    method = Counting(adapt=lambda network, images, labels, base: adapted.append(images.shape) or network)
+    evaluate(IMAGES, {"x": Contender(backbone, method, LOOK)}, Protocol(3, 1, 2, 2), shown=False)
+    assert adapted == [(3, 3, 24, 24)] * 2
+
+
+def test_unlabelled_images_reach_the_methods_that_take_them(backbone):
+    class Semi(Counting):
+        def forward(self, support, labels, query, unlabelled=None):
+            self.rows.append(len(unlabelled))
+            return torch.zeros(len(query), 3)
+
+    method = Semi()
+    evaluate(IMAGES, {"x": Contender(backbone, method, LOOK)}, Protocol(3, 1, 2, 1, unlabelled=2), shown=False)
+    assert method.rows == [6]
+
+
+def test_a_run_folder_remembers_backbone_method_and_picture_size(backbone, tmp_path):
+    model = FewShotModel(backbone, build_method("odm", share=0.5), "odm", {"share": 0.5})
+    save_model(tmp_path / "model.safetensors", model, {"transform": "mcl-stored", "size": 24})
+    trained = find_trained(str(tmp_path))
+    assert (trained.transform.size, trained.facts["method"]) == (24, "odm")
+    assert trained.enter().method.share == 0.5
+    assert trained.enter("dn4").facts["method"] == "dn4"
+
+
+def test_weights_without_a_method_ask_for_one(backbone, tmp_path):
+    save_backbone(tmp_path / "backbone.safetensors", backbone, {})
+    with pytest.raises(InputError, match="were trained without a method: name one"):
+        find_trained(str(tmp_path)).enter()
+
+
+def test_a_folder_without_weights_is_named(tmp_path):
+    with pytest.raises(InputError, match="holds no weights yet"):
+        find_trained(str(tmp_path))
+
+
+def test_pooled_maps_are_the_means():
+    store = MapStore(torch.arange(8.0).reshape(1, 2, 2, 2))
+    assert store.pooled()[torch.tensor([0])].flatten().tolist() == [3.0, 4.0]
