@@ -16,7 +16,7 @@ BACKBONES: dict[str, Callable[..., Backbone]] = {
     "conv4-classic": partial(conv4.Conv4, **conv4.CLASSIC),       # 84 -> 5x5x64
     "resnet12": resnet12.ResNet12,                                # 84 -> 5x5x640
     "wrn28-10": wrn.WideResNet,                                   # 84 -> 21x21x640
-    "efficientnet_lite0": efficientnet.EfficientNetLite0,         # 224 -> 14x14x112 (or another layer)
+    "efficientnet_lite0": efficientnet.EfficientNetLite0,         # 224 -> 7x7x320 (or another layer)
 }
 
 FORMS = {"conv4-classic": conv4.FORMS, "resnet12": resnet12.FORMS, "wrn28-10": wrn.FORMS}   # options of published forms

