@@ -29,8 +29,8 @@ class Backbone(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Feature maps of a batch: (B, 3, h, w) -> (B, C, H, W).
 
-        The channels of a place lie together in memory, whatever the layout of the images. On two CPU cores that makes
-        EfficientNet 2.4-2.8 x, Conv-4 1.8 x (in training 1.1 x) as fast, and the descriptors of a map contiguous.
+        The channels of a place lie together in memory, whatever the layout of the images. On two CPU cores, shared
+        with other work, EfficientNet was 2.3-2.8 x and Conv-4 1.8 x (in training 1.1 x) as fast so.
         """
         check_images(images, self.minimum)
         return self.features(images.contiguous(memory_format=torch.channels_last))
