@@ -9,7 +9,7 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from dmn4.errors import InputError
+from dmn4.errors import InputError, check_options
 
 from .base import Backbone, Options
 from .efficientnet import read_imagenet
@@ -31,10 +31,7 @@ class Weights:
 
 def construct(name: str, make: Callable[..., Backbone], options: Options) -> Backbone:
     """The backbone that `make` builds with these options, or an InputError that lists the ones it takes."""
-    known = inspect.signature(make).parameters
-    for option in options:
-        if option not in known:
-            raise InputError(f"backbone {name!r} has no option {option!r}; it takes {', '.join(known)}")
+    check_options(f"backbone {name!r}", options, inspect.signature(make).parameters)
     backbone = make(**options)
     backbone.name, backbone.options = name, dict(options)
     return backbone
