@@ -1,0 +1,38 @@
+"""The fruit sample: a few photographs to learn from, and others to ask about, some of them of no known kind."""
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from ..data.samples import fruit
+
+KINDS = ("Granny-Smith", "Red-Delicious", "Conference", "Orange", "Watermelon")
+STRANGERS = ("Cantaloupe", "Galia-Melon")
+SHOTS = 5
+QUESTIONS = 2                                                 # of each kind, and of each stranger
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Photographs with labels, and photographs to ask about with the kind they really show."""
+
+    pictures: list[bytes]
+    labels: list[str]
+    questions: list[bytes]
+    answers: list[str]
+
+
+@cache
+def fruit_sample() -> Sample:
+    """The same photographs every time; an InputError says how to fetch them if they are not there."""
+    everything = fruit()
+    rng = np.random.default_rng(3)
+    pictures: list[tuple[bytes, str]] = []
+    questions: list[tuple[bytes, str]] = []
+    for kind in (*KINDS, *STRANGERS):
+        rows = rng.permutation(np.flatnonzero(everything.labels == everything.classes.index(kind)))
+        photographs = [(bytes(everything.images[row]), kind) for row in rows[: SHOTS + QUESTIONS]]
+        pictures += photographs[:SHOTS] if kind in KINDS else []
+        questions += photographs[SHOTS:]
+    return Sample(*map(list, zip(*pictures, strict=True)), *map(list, zip(*questions, strict=True)))

@@ -1,0 +1,71 @@
+"""What all requests share: the teacher, the classifiers kept, the workers, the limits; and how a classifier changes."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+
+from fastapi import HTTPException
+
+from ..classifier import FewShotClassifier
+from ..errors import InputError
+from .limits import Limits, check_size
+from .store import Entry, Store
+from .teacher import Teacher
+from .workers import Workers
+
+Make = Callable[[Iterator[bytes]], FewShotClassifier]         # from the pictures, one after the other
+
+
+class Service:
+    """What the requests share."""
+
+    def __init__(self, teacher: Teacher, limits: Limits) -> None:
+        self.teacher, self.limits = teacher, limits
+        self.store, self.workers = Store(limits.classifiers), Workers(limits)
+        self.tasks: set[asyncio.Task[None]] = set()           # the event loop itself keeps no hold of them
+
+    async def change(self, entry: Entry, pictures: Sequence[bytes], make: Make) -> None:
+        """Give an entry the classifier that `make` returns for its pictures, followed as they are looked at."""
+        async with entry.changes:
+            entry.done, entry.total = 0, len(pictures)
+            followed = entry.followed(pictures, self.limits.work_seconds)
+            try:
+                entry.classifier = await self.workers.run(make, followed)
+                entry.revision += 1
+            finally:
+                entry.done = entry.total
+
+    async def create(self, pictures: Sequence[bytes], labels: list[str], wait: bool) -> Entry:
+        """A new entry: learnt, or with `wait` off still learning."""
+        check_size(len(set(labels)), len(labels), self.limits)
+        entry = self.store.add(Entry(total=len(pictures)))
+        learning = self.change(entry, pictures, lambda images: self.teacher.learn(images, labels))
+        if wait:
+            try:
+                await learning
+            except BaseException:
+                self.store.entries.pop(entry.id, None)
+                raise
+        else:
+            task = asyncio.create_task(remember_failure(entry, learning))
+            self.tasks.add(task)
+            task.add_done_callback(self.tasks.discard)
+        return entry
+
+    def close(self) -> None:
+        """Stop learning and computing."""
+        for entry in self.store:
+            entry.abandoned = True
+        self.workers.close()
+
+
+async def remember_failure(entry: Entry, learning: Coroutine[None, None, None]) -> None:
+    """Learn where nobody waits: a failure is kept in the entry, for the next who asks."""
+    try:
+        await learning
+    except InputError as error:
+        entry.error = str(error)
+    except HTTPException as error:
+        entry.error = str(error.detail)
+    except Exception:
+        entry.error = "learning failed by a mistake of the service; its log says more"
+        raise

@@ -1,0 +1,122 @@
+"""Learning, judging and explaining with one backbone that all classifiers of the process share."""
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterable
+from copy import copy
+from pathlib import Path
+
+from torch import nn
+
+from ..assembly import Parts, assemble, checksum
+from ..classifier import FewShotClassifier, Judgement, load
+from ..errors import InputError
+from ..explain import Explanation
+from ..images.files import read_image
+from ..modelfile import read_modelfile
+from ..pictures import read_pixels
+
+METHOD = "dmn4"
+RULES = ("dn4", "mn4", "dmn4")                                # what the page can show, and a model file may name
+BATCH = 8                                                     # pictures between two steps of the progress
+KINDS = {"U": "text", "i": "whole numbers", "f": "numbers"}
+
+
+class Teacher:
+    """Makes classifiers; every change gives a new one and leaves the old one as it was."""
+
+    def __init__(self, backbone: str | nn.Module = "efficientnet_lite0", weights: str | None = None) -> None:
+        self.parts: Parts = assemble(METHOD, backbone, weights)
+        self.given: dict[str, object] = {"backbone": backbone, "weights": weights, "batch_size": BATCH}
+        self.sha256 = checksum(self.parts.backbone)
+
+    @property
+    def backbone(self) -> str:
+        """What the backbone is called."""
+        return getattr(self.parts.backbone, "name", "") or type(self.parts.backbone).__name__
+
+    def learn(self, pictures: Iterable[bytes], labels: list[str]) -> FewShotClassifier:
+        """A classifier of these pictures."""
+        if len(Counter(labels)) < 2:
+            raise InputError("pictures of one class were sent; a classifier needs at least two classes")
+        classifier = FewShotClassifier(METHOD, self.parts.backbone, batch_size=BATCH).fit(pictures, labels)
+        return self.share(classifier, self.parts)
+
+    def add(self, classifier: FewShotClassifier, pictures: Iterable[bytes], labels: list[str]) -> FewShotClassifier:
+        """The classifier with further pictures, of classes it knows or of new ones."""
+        return copy(classifier).partial_fit(pictures, labels)
+
+    def forget(self, classifier: FewShotClassifier, label: str) -> FewShotClassifier:
+        """The classifier without a class."""
+        return copy(classifier).forget(label)
+
+    def judge(self, classifier: FewShotClassifier, picture: bytes) -> Judgement:
+        """What it says of a picture."""
+        return classifier.judge(read_pixels([picture], classifier.parts_.transform))
+
+    def explain(self, classifier: FewShotClassifier, picture: bytes, rule: str) -> Explanation:
+        """Why it says so, as one of the RULES sees it."""
+        return classifier.explain(picture).under(rule)
+
+    def share(self, classifier: FewShotClassifier, parts: Parts) -> FewShotClassifier:
+        """The classifier with the shared backbone in place of its copy, and with the arguments that rebuild it."""
+        classifier.parts_ = parts
+        classifier.set_params(**self.given)
+        return classifier
+
+    # -------------------------------------------------------------------------------------------------- model files
+
+    def model_file(self, classifier: FewShotClassifier) -> bytes:
+        """The content of the *.dmn4 file of a classifier."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "model.dmn4")
+            classifier.save(path)
+            return path.read_bytes()
+
+    def open_model(self, content: bytes) -> FewShotClassifier:
+        """The classifier in the content of a *.dmn4 file. It comes from outside: nothing in it is believed."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "model.dmn4")
+            path.write_bytes(content)
+            try:
+                self.check_description(path)
+                classifier = load(path, backbone=self.parts.backbone)
+                self.check_contents(classifier)
+            except (InputError, KeyError, TypeError, ValueError, IndexError, RuntimeError, OverflowError) as error:
+                reason = str(error).replace(str(path), "the file sent") if isinstance(error, InputError) else "damaged"
+                raise InputError(f"cannot open the model file: {reason}") from None
+        own = classifier.parts_
+        return self.share(classifier, Parts(self.parts.backbone, self.parts.transform, own.method, own.method_name,
+                                            own.method_options, self.parts.packaged))
+
+    def check_description(self, path: Path) -> None:
+        """Refuse a file made with another backbone, preprocessing or method, before anything is built from it."""
+        about = read_modelfile(path)[1]
+        parts, classes = about["parts"], about["classes"]
+        if parts["backbone"]["sha256"] != self.sha256:
+            raise InputError(f"it was made with the backbone {ascii(parts['backbone']['name'])[:40]} or other weights; "
+                             f"this service runs {self.backbone!r}")
+        if parts["method"] not in RULES or not set(parts["method_options"]) <= {"vote", "shots"}:
+            raise InputError(f"its method is {ascii(parts['method'])[:40]} with options of its own; this service "
+                             f"takes {', '.join(RULES)}")
+        if tuple(map(str, classes["type"][:2])) != ("<", "U") or not all(isinstance(v, str) for v in classes["values"]):
+            raise InputError("its classes are not text")
+        if int(classes["type"][2:]) > max(map(len, classes["values"])):
+            raise InputError("its description is damaged")
+
+    def check_contents(self, classifier: FewShotClassifier) -> None:
+        """Refuse a file whose tensors do not fit together or do not fit the backbone."""
+        shots, pictures = classifier.shots_, classifier.pictures_
+        if classifier.parts_.transform != self.parts.transform:
+            raise InputError("its pictures were prepared in another way than this service does")
+        sides = {read_image(picture).shape[:2] for picture in pictures}
+        shape = tuple(classifier.embed(read_pixels(pictures[:1], self.parts.transform)).shape[1:])
+        rows = len(shots.maps)
+        fits = (len(sides) == 1 and tuple(shots.maps.shape[1:]) == shape and bool(shots.maps.isfinite().all())
+                and all(tuple(column.shape) == (rows,) for column in (shots.labels, shots.look, shots.image))
+                and set(shots.labels.tolist()) == set(range(len(classifier.classes_)))
+                and sorted(shots.image[shots.look == 0].tolist()) == list(range(len(pictures)))
+                and len(set(classifier.classes_.tolist())) == len(classifier.classes_) >= 2
+                and classifier.unlabelled_ is None)
+        if not fits:
+            raise InputError("its shots do not fit together")
