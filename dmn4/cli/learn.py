@@ -27,6 +27,7 @@ def register(app: typer.Typer) -> None:
     app.command("train")(train)
     app.command("evaluate")(evaluate)
     app.command("compare")(compare)
+    app.command("reproduce")(reproduce)
 
 
 def with_settings(kind: type[Recipe]) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -190,3 +191,37 @@ def print_comparison(rows: Any, out: Path) -> None:
     for row in rows:
         table.add_row(row.name, str(row.accuracy), *cells(row.difference))
     Console().print(table)
+
+
+# ------------------------------------------------------------------------------------------------------------ reproduce
+
+def reproduce(name: Annotated[str, typer.Argument(help="table or figure; see --list")] = "",
+              budget: Annotated[str, typer.Option(help="tiny (minutes), cpu (hours on two cores) or paper")] = "tiny",
+              data: Annotated[list[str] | None, typer.Option(help="NAME=FOLDER; may be repeated")] = None,
+              out: Out = Path("runs/reproduce"),
+              show_list: Annotated[bool, typer.Option("--list", help="name what can be reproduced")] = False) -> None:
+    """Measure a table of the paper; goes on where it stopped."""
+    from dmn4.errors import InputError, choose
+    from dmn4.reproduce import ENTRIES, Workshop
+    from dmn4.reproduce.sheets import BUDGETS, DATA
+
+    if show_list or not name:
+        typer.echo("\n".join(f"{key:16} {entry.about}" for key, entry in ENTRIES.items()))
+        return
+    folders = {}
+    for text in data or []:
+        which, equals, folder = text.partition("=")
+        if not equals:
+            raise InputError(f"cannot read --data {text!r}; write NAME=FOLDER with one of {', '.join(DATA)}")
+        folders[choose("data set", which, DATA)] = folder
+    entry = ENTRIES[choose("table or figure", name, ENTRIES)]
+    print_page(entry.run(Workshop(out, choose("budget", budget, BUDGETS), folders), name))
+
+
+def print_page(path: Path) -> None:
+    """Show a Markdown page and say where it is."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    Console().print(Markdown(path.read_text()))
+    typer.echo(f"{path} and {path.with_suffix('.html')}")
