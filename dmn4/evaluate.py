@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,14 @@ class Table:
             scores |= score_rules(maps[episode.support], episode.support_labels, maps[episode.query], self.rules)
         return {name: float((score.argmax(1) == episode.query_labels).float().mean()) for name, score in scores.items()}
 
+    @torch.no_grad()
+    def kept_shares(self, protocol: Protocol, episodes: int = 20) -> Iterator[tuple[str, float]]:
+        """The share of query descriptors that each rule keeps, over the first few episodes."""
+        few, maps = list(islice(protocol.draw(self.images.labels), episodes)), self.stores[0]
+        for name, rule in self.rules.items():
+            kept = [rule.kept(maps[one.support], one.support_labels, maps[one.query]).float().mean() for one in few]
+            yield name, float(torch.stack(kept).mean())
+
     def score(self, method: nn.Module, episode: Episode) -> Tensor:
         """Scores of one method that shares no search: (Q, N)."""
         if hasattr(method, "adapt"):
@@ -164,7 +173,7 @@ def evaluate(images: ImageSet, contenders: Mapping[str, Contender], protocol: Pr
     results = Results({name: value.reshape(protocol.repeats, -1) for name, value in values.items()}, protocol)
     if run:
         save_values(run, values)
-        write_results(run, results)
+        write_results(run, results, {name: share for table in tables for name, share in table.kept_shares(protocol)})
     return results
 
 
@@ -195,9 +204,10 @@ def save_values(run: Run, values: Mapping[str, np.ndarray]) -> None:
                  {name: torch.from_numpy(value) for name, value in values.items()}, {"seconds": run.seconds})
 
 
-def write_results(run: Run, results: Results) -> None:
-    """Write the result card, with both interval formulas."""
-    if results.is_complete:
+def write_results(run: Run, results: Results, kept: Mapping[str, float]) -> None:
+    """Write the result card, with both interval formulas and the share of descriptors that each rule keeps."""
+    if results.is_complete and not (run.folder / "card.json").exists():
         found = {name: {"mean": results.accuracy(name).mean, "half_width_t": results.accuracy(name).half_width,
-                        "half_width_normal": results.accuracy(name, "normal").half_width} for name in results.values}
+                        "half_width_normal": results.accuracy(name, "normal").half_width, "kept": kept.get(name)}
+                 for name in results.values}
         write_card(run.folder / "card.json", **run.settings, results=found, seconds=run.elapsed)

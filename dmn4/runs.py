@@ -155,8 +155,8 @@ def check_settings(folder: Path, found: dict[str, Any], wanted: Mapping[str, Any
     A setting that the folder does not know yet, because it is newer than the run, cannot differ.
     """
     before, now = found | found.get("recipe", {}), {**wanted, **wanted.get("recipe", {})}
-    for name in before.keys() - {"recipe"}:
-        if before[name] != now.get(name):
+    for name in sorted(before, key=lambda name: name != "data"):      # the data first: it explains the rest
+        if name != "recipe" and before[name] != now.get(name):
             what = "on another data set: its fingerprint" if name == "data" else f"of other settings: {name}"
             raise InputError(f"{str(folder)!r} holds a run {what} is {before[name]!r}, not {now.get(name)!r}; "
                              "choose another folder")
