@@ -1,0 +1,154 @@
+""""None of these", and probabilities one can trust: both calibrated on the labelled pictures alone.
+
+In each of a few rounds every class gives up one picture. The classes as they are then judge the picture: that is how a
+picture of a known class looks (leave-one-out). Without its own class they judge it again: that is how a stranger looks
+(leave-class-out). Where all classes have a single picture, flipped and cropped views of it take its place.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.optimize import minimize_scalar
+from sklearn.linear_model import LogisticRegression
+from torch import Tensor
+
+from .methods.descriptors import describe, pool_support
+from .methods.neighbors import discriminative_mutual, search
+from .methods.vectors import class_means, cosines, pooled
+from .methods.voting import nbnn
+from .shots import Shots
+
+ROUNDS = 10                                                   # at most; each costs one scoring of N pictures
+UNCALIBRATED = "uncalibrated"
+Score = Callable[[Shots, Tensor], Tensor]                     # support, query maps (Q, C, H, W) -> scores (Q, N)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What turns scores into probabilities and evidence into "one of these"; plain numbers, stored with the model."""
+
+    source: str = UNCALIBRATED                                # "leave-one-out", "views" or UNCALIBRATED
+    held_out: int = 0                                         # pictures that were judged without themselves
+    temperature: float = 1.0                                  # of the scores
+    weights: tuple[float, float] = (0.0, 0.0)                 # of lead and likeness
+    bias: float = 0.0
+
+    @property
+    def rejects(self) -> bool:
+        """Whether "none of these" was calibrated at all."""
+        return self.source != UNCALIBRATED
+
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """The probability of each class, given that it is one of them: (Q, N) -> (Q, N)."""
+        return (scores.double() / self.temperature).softmax(1)
+
+    def known(self, found: Tensor) -> Tensor:
+        """The probability that a picture is of any of the classes: evidence (Q, 2) -> (Q,); NaN if uncalibrated."""
+        if not self.rejects:
+            return torch.full((len(found),), torch.nan, dtype=torch.float64)
+        return (found.double() @ torch.tensor(self.weights, dtype=torch.float64) + self.bias).sigmoid()
+
+
+def evidence(query: Tensor, support: Tensor, labels: Tensor) -> Tensor:
+    """How well each picture fits the classes at all: maps (Q, C, H, W), (n, C, H, W), (n,) -> (Q, 2).
+
+    Lead: how far the mutual neighbours (Sec. 3.3) put the best class before the next, phi against phi. Likeness: the
+    largest cosine of the picture's mean descriptor with that of a class. Beside one class alone there is no lead: 0.
+    """
+    likeness = cosines(pooled(query), class_means(pooled(support), labels)).amax(1)               # (Q,)
+    if int(labels.max()) == 0:
+        return torch.stack([torch.zeros_like(likeness), likeness], dim=1)
+    matches = search(describe(query), pool_support(support, labels), answers=False)
+    phi = nbnn(matches.class_best, discriminative_mutual(matches))                                # (Q, N)
+    first, second = phi.topk(2, dim=1).values.unbind(1)
+    return torch.stack([first - second, likeness], dim=1)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A round: support that is left, pictures that it judges, and their classes."""
+
+    support: Shots
+    query: Tensor                                             # (Q, C, H, W)
+    labels: Tensor                                            # (Q,)
+
+
+@torch.inference_mode()
+def calibrate(score: Score, shots: Shots) -> Calibration:
+    """Temperature and rejection of a classifier, from its labelled pictures alone."""
+    shots = shots.distinct()
+    source = "leave-one-out" if bool((shots.counts > 1).any()) else "views"
+    trials = rounds(shots) if source == "leave-one-out" else [views(shots)]
+    labels = torch.cat([trial.labels for trial in trials])
+    if not len(labels):
+        return Calibration()
+    scores = torch.cat([score(trial.support, trial.query) for trial in trials])
+    known = torch.cat([found(trial.support, trial.query) for trial in trials])
+    strangers = torch.cat([judged_as_strangers(trial) for trial in trials])
+    lead = source == "leave-one-out" and len(shots.counts) > 2          # the lead of a view is far above a picture's
+    weights, bias = fit_rejection(known.numpy(), strangers.numpy(), lead)
+    return Calibration(source, len(labels), fit_temperature(scores, labels), weights, bias)
+
+
+def rounds(shots: Shots) -> list[Trial]:
+    """Trials in which every class of several pictures gives up one: in round r its r-th, counted round and round."""
+    plain = shots.rows(shots.look == 0)
+    members = [plain.image[plain.labels == label] for label in range(len(plain.counts))]
+    trials = []
+    for number in range(min(ROUNDS, int(plain.counts.max()))):
+        out = torch.stack([pictures[number % len(pictures)] for pictures in members if len(pictures) > 1])
+        given = plain.rows(torch.isin(plain.image, out))
+        trials.append(Trial(shots.rows(~torch.isin(shots.image, out)), given.maps.float(), given.labels))
+    return trials
+
+
+def views(shots: Shots) -> Trial:
+    """The one trial of single pictures: flipped and cropped views are judged by the pictures themselves."""
+    seen = shots.rows(shots.look != 0)
+    return Trial(shots, seen.maps.float(), seen.labels)
+
+
+def found(support: Shots, query: Tensor) -> Tensor:
+    """The evidence of pictures beside a support set, its own views left out: (Q, C, H, W) -> (Q, 2)."""
+    plain = support.rows(support.look == 0)
+    return evidence(query, plain.maps.float(), plain.labels)
+
+
+def judged_as_strangers(trial: Trial) -> Tensor:
+    """The evidence of each picture of a trial beside all classes but its own -> (Q, 2), class by class."""
+    labels = trial.labels.unique().tolist()
+    return torch.cat([found(trial.support.without(label)[0], trial.query[trial.labels == label]) for label in labels])
+
+
+def fit_temperature(scores: Tensor, labels: Tensor) -> float:
+    """The temperature under which the scores are the best probabilities: (Q, N), (Q,) -> above 0.
+
+    Even if all answers are right, the right ones get (Q + 1) / (Q + 2), as Laplace would say, not certainty.
+    """
+    count, ways = scores.shape
+    wrong = 1 / (count + 2)
+    target = torch.full((count, ways), wrong / max(ways - 1, 1), dtype=torch.float64)
+    target[torch.arange(count), labels] = 1 - wrong
+    scores = scores.double()
+    spread = float(scores.std(1).mean()) or 1.0
+
+    def loss(power: float) -> float:
+        return float(-(target * (scores / (spread * np.exp(power))).log_softmax(1)).sum(1).mean())
+
+    return spread * float(np.exp(minimize_scalar(loss, bounds=(-6, 6), method="bounded").x))
+
+
+def fit_rejection(known: np.ndarray, strangers: np.ndarray, lead: bool) -> tuple[tuple[float, float], float]:
+    """Weights and bias of a balanced logistic regression, known pictures against strangers: (Q, 2), (P, 2).
+
+    Without `lead` likeness decides alone.
+    """
+    rows = np.concatenate([known, strangers]).astype(np.float64) * [lead, True]
+    truth = np.repeat([1, 0], [len(known), len(strangers)])
+    middle, scale = rows.mean(0), rows.std(0)
+    scale[scale < 1e-9] = 1.0
+    model = LogisticRegression(class_weight="balanced").fit((rows - middle) / scale, truth)
+    weights = model.coef_[0] / scale
+    return (float(weights[0]), float(weights[1])), float(model.intercept_[0] - weights @ middle)
