@@ -1,0 +1,295 @@
+"""FewShotClassifier: a scikit-learn classifier for photographs, from a few labelled ones of each kind."""
+
+import warnings
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+from torch import Tensor, nn
+
+from .assembly import Parts, assemble, rebuild
+from .checkpoints import part
+from .errors import InputError
+from .images import Source
+from .methods import METHODS
+from .methods.base import DescriptorMethod
+from .methods.semi import SemiMethod
+from .modelfile import pack_bytes, read_modelfile, unpack_bytes, write_modelfile
+from .pictures import LOOKS, batches, check_images, look, places_of, read_pixels, thumbnail
+from .reject import Calibration, calibrate, found
+from .shots import Shots
+
+if TYPE_CHECKING:
+    from .explain import Explanation
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a classifier says of a few pictures."""
+
+    scores: Tensor                                            # (B, N)
+    probabilities: Tensor                                     # (B, N)  given that it is one of the classes
+    known: Tensor                                             # (B,)    that it is one of them at all; NaN: uncalibrated
+
+
+class FewShotClassifier(ClassifierMixin, BaseEstimator):
+    """Names the kind of a photograph, given a few labelled photographs of each kind; no network is trained.
+
+    Images are paths, PIL images, encoded bytes or uint8 arrays (h, w, 3), of mixed sizes, in a list or a stream.
+    `weights`: None for those that come with the backbone, a shipped name, or a .safetensors file; `layer`: where
+    efficientnet_lite0 is cut; `image_size`: side to which pictures are scaled, None for the backbone's own;
+    `method_options`: such as {"vote": "rank"}; `batch_size`: pictures in memory at a time.
+
+    After `fit`: `classes_`, `calibration_`, `parts_` (backbone, preprocessing, method), `shots_` (the labelled
+    pictures as maps), `pictures_` (the same as JPEG bytes, to be shown), `unlabelled_` (maps, or None).
+    """
+
+    classes_: np.ndarray
+    parts_: Parts
+    shots_: Shots
+    pictures_: list[bytes]
+    unlabelled_: Tensor | None
+    calibration_: Calibration
+
+    def __init__(self, method: str = "dmn4", backbone: str | nn.Module = "efficientnet_lite0", *,
+                 weights: str | Path | None = None, layer: str | None = None, image_size: int | None = None,
+                 method_options: Mapping[str, Any] | None = None, batch_size: int = 32, device: str = "cpu") -> None:
+        self.method, self.backbone = method, backbone
+        self.weights, self.layer, self.image_size = weights, layer, image_size
+        self.method_options, self.batch_size, self.device = method_options, batch_size, device
+
+    # ------------------------------------------------------------------------------------------------------- learning
+
+    def fit(self, images: Iterable[Source], y: Iterable[Hashable],
+            unlabelled: Iterable[Source] | None = None) -> "FewShotClassifier":
+        """Learn the classes of `y` from its pictures; `unlabelled` ones help the semi-supervised methods."""
+        classes, numbers = np.unique(checked_labels(y), return_inverse=True)
+        if len(classes) < 2:
+            raise InputError(f"y holds one class ({classes.tolist()[0]!r}); a classifier needs at least two")
+        self.parts_ = self._assemble(unlabelled is not None)
+        self.unlabelled_ = None if unlabelled is None else torch.cat(
+            [self.embed(pixels).half() for pixels in self._pixels(unlabelled)])
+        shots, pictures = self._look_at(images, numbers)
+        return self._keep(classes, shots, pictures)
+
+    def partial_fit(self, images: Iterable[Source], y: Iterable[Hashable],
+                    classes: Iterable[Hashable] | None = None) -> "FewShotClassifier":
+        """Add pictures of known or of new classes; `classes` is there for scikit-learn and changes nothing."""
+        if not hasattr(self, "shots_"):
+            return self.fit(images, y)
+        both = joined_labels(self.classes_, checked_labels(y))
+        classes, numbers = np.unique(both, return_inverse=True)
+        renumbered = torch.from_numpy(numbers[: len(self.classes_)])
+        shots, pictures = self._look_at(images, numbers[len(self.classes_):])
+        return self._keep(classes, self.shots_.renamed(renumbered).joined(shots), self.pictures_ + pictures)
+
+    def forget(self, label: Hashable) -> "FewShotClassifier":
+        """Remove a class and its pictures."""
+        check_is_fitted(self)
+        names = self.classes_.tolist()
+        if label not in names:
+            raise InputError(f"there is no class {label!r} to forget; the classes are {', '.join(map(repr, names))}")
+        if len(names) == 2:
+            raise InputError(f"without {label!r} one class is left; a classifier needs at least two")
+        shots, stay = self.shots_.without(names.index(label))
+        return self._keep(np.delete(self.classes_, names.index(label)), shots, [self.pictures_[row] for row in stay])
+
+    def _keep(self, classes: np.ndarray, shots: Shots, pictures: list[bytes]) -> "FewShotClassifier":
+        """Take these as what was learnt, and calibrate anew."""
+        self.classes_, self.shots_, self.pictures_ = classes, shots, pictures
+        self.calibration_ = calibrate(self._score, shots)
+        return self
+
+    def _assemble(self, semi: bool) -> Parts:
+        """The parts that the arguments name; with unlabelled pictures the method's semi-supervised twin."""
+        name = f"{self.method}-semi" if semi and f"{self.method}-semi" in METHODS else self.method
+        parts = assemble(name, self.backbone, self.weights, self.layer, self.image_size, self.method_options)
+        if semi and not isinstance(parts.method, SemiMethod):
+            able = [known for known in METHODS if known.endswith(("-semi", "-semi-masked"))]
+            raise InputError(f"method {name!r} makes no use of unlabelled pictures; choose one of {', '.join(able)}")
+        return parts.to(self.device)
+
+    def _look_at(self, images: Iterable[Source], numbers: np.ndarray) -> tuple[Shots, list[bytes]]:
+        """Labelled pictures as maps, with the views that the method and a calibration from single shots need."""
+        check_images(images)
+        labels = torch.from_numpy(numbers)
+        asked = {0, *places_of(self.parts_.method.views)}
+        single = labels.bincount()[labels] == 1                                                   # (n,)
+        parts: list[Shots] = []
+        pictures: list[bytes] = []
+        for batch in batches(images, self.batch_size):
+            pixels = read_pixels(batch, self.parts_.transform)                                    # (B, h, w, 3)
+            rows = torch.arange(len(pictures), len(pictures) + len(batch))
+            pictures += [thumbnail(picture) for picture in pixels]
+            if len(pictures) > len(labels):
+                break
+            for place in range(len(LOOKS)):
+                chosen = torch.ones_like(single[rows]) if place in asked else single[rows]        # (B,)
+                if chosen.any():
+                    maps = self.embed(pixels[chosen], place).half()
+                    parts.append(Shots(maps, labels[rows][chosen], torch.full_like(rows[chosen], place), rows[chosen]))
+        if len(pictures) != len(labels):
+            more = " or more" if len(pictures) > len(labels) else ""
+            raise InputError(f"{len(labels)} labels were given for {len(pictures)}{more} pictures; one each is needed")
+        return Shots.stacked(parts), pictures
+
+    # ----------------------------------------------------------------------------------------------------- predicting
+
+    def predict(self, images: Iterable[Source], reject: bool = False) -> np.ndarray:
+        """The class of each picture (n,); with `reject` None where it is none of the classes."""
+        check_is_fitted(self)
+        if reject and not self.calibration_.rejects:
+            warnings.warn("uncalibrated: nothing could be held out, so no picture is rejected", stacklevel=2)
+        if not reject or not self.calibration_.rejects:
+            labels = self.classes_[self._scores(images).argmax(1).numpy()]
+            return labels.astype(object) if reject else labels
+        judged = [self.judge(pixels) for pixels in self._pixels(images)]
+        labels = self.classes_[torch.cat([one.scores.argmax(1) for one in judged]).numpy()]
+        answers = labels.astype(object)
+        answers[torch.cat([one.known for one in judged]).numpy() < 0.5] = None
+        return answers
+
+    def predict_proba(self, images: Iterable[Source]) -> np.ndarray:
+        """The probability of each class (n, N), calibrated on the labelled pictures."""
+        scores = self._scores(images)
+        return self.calibration_.probabilities(scores).numpy()
+
+    def decision_function(self, images: Iterable[Source]) -> np.ndarray:
+        """The method's scores (n, N); with two classes (n,), by how much the second leads."""
+        scores = self._scores(images).double().numpy()
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def explain(self, image: Source) -> "Explanation":
+        """What was kept of a picture, what it matched, how it voted."""
+        check_is_fitted(self)
+        if not isinstance(self.parts_.method, DescriptorMethod):
+            raise InputError(f"method {self.method!r} compares no descriptors, so there is nothing to show; "
+                             "explain needs dmn4, mn4, dn4 or odm")
+        from .explain import explain_image
+
+        return explain_image(self, image)
+
+    def judge(self, pixels: Tensor) -> "Judgement":
+        """Everything that is said of a few pictures: bytes (B, h, w, 3), as `read_pixels` gives them."""
+        maps = self.embed(pixels)                                                                 # (B, C, H, W)
+        scores = self._score(self.shots_, maps)                                                   # (B, N)
+        return Judgement(scores, self.calibration_.probabilities(scores),
+                         self.calibration_.known(found(self.shots_, maps)))
+
+    @torch.inference_mode()
+    def embed(self, pixels: Tensor, place: int = 0) -> Tensor:
+        """Maps of pictures, or of one of their LOOKS: bytes (B, h, w, 3) -> (B, C, H, W)."""
+        seen = look(pixels, self.parts_.transform, place).to(self.device)
+        maps = self.parts_.backbone(seen)
+        if not isinstance(maps, Tensor) or maps.ndim != 4:
+            raise InputError("the backbone gives no maps (images, channels, height, width) for these pictures")
+        return maps.float().cpu()
+
+    def _pixels(self, images: Iterable[Source]) -> Iterator[Tensor]:
+        """The pictures as bytes, a batch at a time: (B, h, w, 3)."""
+        check_images(images)
+        for batch in batches(images, self.batch_size):
+            yield read_pixels(batch, self.parts_.transform)
+
+    def _scores(self, images: Iterable[Source]) -> Tensor:
+        """The method's scores of all pictures: (n, N)."""
+        check_is_fitted(self)
+        parts = [self._score(self.shots_, self.embed(pixels)) for pixels in self._pixels(images)]
+        if not parts:
+            raise InputError("no pictures were given; at least one is needed")
+        return torch.cat(parts)
+
+    @torch.inference_mode()
+    def _score(self, shots: Shots, query: Tensor) -> Tensor:
+        """The method's scores beside these shots: (Q, C, H, W) -> (Q, N)."""
+        support = shots.support(self.parts_.method)
+        more = {} if self.unlabelled_ is None else {"unlabelled": self.unlabelled_.float().to(self.device)}
+        scores = self.parts_.method(support.maps.float().to(self.device), support.labels.to(self.device),
+                                    query.to(self.device), **more)
+        return scores.cpu()
+
+    # -------------------------------------------------------------------------------------------------------- keeping
+
+    def save(self, path: str | Path) -> None:
+        """Write the classifier to a file, `birds.dmn4` for instance; `dmn4.load` reads it. No pickle inside."""
+        check_is_fitted(self)
+        about = {"parameters": self._parameters(), "parts": self.parts_.about(), "classes": stored(self.classes_),
+                 "calibration": asdict(self.calibration_)}
+        tensors = {f"shots.{name}": tensor for name, tensor in vars(self.shots_).items()}
+        tensors |= {f"pictures.{name}": tensor for name, tensor in pack_bytes(self.pictures_).items()}
+        tensors |= self.parts_.tensors()
+        tensors |= {} if self.unlabelled_ is None else {"unlabelled": self.unlabelled_}
+        write_modelfile(Path(path), tensors, about)
+
+    def _parameters(self) -> dict[str, Any]:
+        """The arguments as JSON can hold them; a backbone made elsewhere is given again when the file is loaded."""
+        values = self.get_params(deep=False) | {"weights": None if self.weights is None else str(self.weights)}
+        del values["device"]
+        return values | {"backbone": None if isinstance(self.backbone, nn.Module) else self.backbone}
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = True                         # paths
+        return tags
+
+
+def load(path: str | Path, backbone: nn.Module | None = None, device: str = "cpu") -> FewShotClassifier:
+    """The classifier of a file that `save` wrote; it predicts the same. `backbone`: only if it was made elsewhere."""
+    tensors, about = read_modelfile(Path(path))
+    try:
+        parameters = about["parameters"] | ({} if backbone is None else {"backbone": backbone})
+        classifier = FewShotClassifier(**parameters, device=device)
+        classifier.parts_ = rebuild(about["parts"], tensors, backbone, str(path)).to(device)
+        classifier.classes_ = restored(about["classes"])
+        classifier.shots_ = Shots(**part(tensors, "shots."))
+        classifier.pictures_ = unpack_bytes(tensors["pictures.bytes"], tensors["pictures.ends"])
+        classifier.unlabelled_ = tensors.get("unlabelled")
+        weights = tuple(about["calibration"]["weights"])
+        classifier.calibration_ = Calibration(**about["calibration"] | {"weights": weights})
+    except (KeyError, TypeError) as error:
+        raise InputError(f"cannot read model file {str(path)!r}: its description is damaged ({error!r})") from None
+    return classifier
+
+
+# ----------------------------------------------------------------------------------------------------------- labels
+
+def checked_labels(y: Iterable[Hashable]) -> np.ndarray:
+    """Labels as an array (n,), text or numbers; anything else is an InputError."""
+    try:
+        labels = column_or_1d(y if isinstance(y, np.ndarray) else np.array(list(y)), warn=True)
+        check_classification_targets(labels)
+    except InputError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise InputError(f"y is no list of labels: {error}") from None
+    if not len(labels):
+        raise InputError("y is empty; a classifier needs pictures of at least two classes")
+    return labels
+
+
+def joined_labels(known: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """Both in a row, if they are of one kind: text with text, numbers with numbers."""
+    texts = [np.asarray(labels.tolist()).dtype.kind == "U" for labels in (known, new)]
+    if texts[0] != texts[1]:
+        kinds = ["text" if text else "numbers" for text in texts]
+        raise InputError(f"the new labels are {kinds[1]} ({new.tolist()[0]!r}), the known ones {kinds[0]} "
+                         f"({known.tolist()[0]!r})")
+    return np.concatenate([known, new])
+
+
+def stored(classes: np.ndarray) -> dict[str, Any]:
+    """Labels as JSON holds them."""
+    return {"values": classes.tolist(), "type": classes.dtype.str}
+
+
+def restored(classes: Mapping[str, Any]) -> np.ndarray:
+    """The labels that `stored` wrote."""
+    return np.array(classes["values"], dtype=np.dtype(classes["type"]))
