@@ -24,6 +24,7 @@ from .runs import Meter, Run, progress, write_card
 from .stages import (
     Validation,
     check_finite,
+    check_recipe,
     end_epoch,
     generator,
     mixed_seed,
@@ -150,20 +151,23 @@ def pretrain(images: ImageSet, folder: str | Path, recipe: Pretraining, *, val: 
     """Train a backbone on the base classes, in `folder`. Stopped or killed, it goes on exactly with resume=True."""
     keep_freed_memory()
     fabric = fabric or Fabric(accelerator="cpu", devices=1)
-    images, val = prepared(images, recipe), None if val is None else prepared(val, recipe)
-    settings = {"stage": "pretrain", "data": images.fingerprint, "classes": len(images.classes),
-                "recipe": asdict(recipe)}
-    run = Run(folder, settings, resume, save_every=save_every, writes=fabric.is_global_zero)
-    with torch.random.fork_rng(), run.stoppable():
+    with torch.random.fork_rng():
         torch.manual_seed(mixed_seed(recipe.seed, 0))
-        learn(run, images, val, recipe, fabric, shown)
+        check_recipe(recipe)
+        classifier = start_classifier(recipe, len(images.classes))
+        synchronise_norms(classifier, recipe, fabric)
+        images, val = prepared(images, recipe), None if val is None else prepared(val, recipe)
+        settings = {"stage": "pretrain", "data": images.fingerprint, "classes": len(images.classes),
+                    "recipe": asdict(recipe)}
+        run = Run(folder, settings, resume, save_every=save_every, writes=fabric.is_global_zero)
+        with run.stoppable():
+            learn(run, classifier, images, val, recipe, fabric, shown)
     return run
 
 
-def learn(run: Run, images: ImageSet, val: ImageSet | None, recipe: Pretraining, fabric: Fabric, shown: bool) -> None:
+def learn(run: Run, classifier: Classifier, images: ImageSet, val: ImageSet | None, recipe: Pretraining, fabric: Fabric,
+          shown: bool) -> None:
     """The loop: every step one batch, every epoch a row in the log and, when it is time, a look at `val`."""
-    classifier = start_classifier(recipe, len(images.classes))
-    synchronise_norms(classifier, recipe, fabric)
     teacher = fabric.to_device(load_classifier(Path(recipe.teacher))) if recipe.teacher else None
     network, optimizer = fabric.setup(classifier, start_optimizer(recipe, classifier))
     notes = run.resume(classifier, optimizer.optimizer)

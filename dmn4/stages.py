@@ -20,9 +20,11 @@ from .episodes import Episode, sample_episodes
 from .errors import InputError, choose
 from .images import TRANSFORMS, Transform
 from .maps import MapStore, embed_all
-from .methods import build_method
+from .methods import METHODS, build_method
 from .recipes import Recipe, learning_rate, parse_options
 from .runs import Run, draw_curves
+
+OPTIMIZERS = ("sgd", "adam")
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -38,6 +40,18 @@ def generator(*numbers: int) -> Generator:
     return Generator().manual_seed(mixed_seed(*numbers))
 
 
+def check_recipe(recipe: Recipe) -> None:
+    """Raise an InputError for a setting that cannot work, before any work is done."""
+    for name in ("epochs", "size", "lr", "batch", "episodes", "step_episodes"):
+        if not getattr(recipe, name, 1) > 0:
+            raise InputError(f"{name} is {getattr(recipe, name)}; it must be above 0")
+    choose("norm", recipe.norm, ("batch", "frozen"))
+    choose("optimizer", recipe.optimizer, OPTIMIZERS)
+    choose("validation method", recipe.validate, METHODS)
+    transforms(recipe)
+    learning_rate(recipe, 0)
+
+
 def start_backbone(recipe: Recipe) -> Backbone:
     """The recipe's backbone, in the memory layout that convolutions on a CPU run fastest in."""
     backbone = build_backbone(recipe.backbone, recipe.weights or None, **parse_options(recipe.backbone_options))
@@ -47,7 +61,7 @@ def start_backbone(recipe: Recipe) -> Backbone:
 def start_optimizer(recipe: Recipe, network: nn.Module) -> torch.optim.Optimizer:
     """The recipe's optimiser over everything in the network that learns."""
     parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
-    if choose("optimizer", recipe.optimizer, ("sgd", "adam")) == "adam":
+    if choose("optimizer", recipe.optimizer, OPTIMIZERS) == "adam":
         first, second = (float(beta) for beta in recipe.betas.split(","))
         return torch.optim.Adam(parameters, lr=recipe.lr, betas=(first, second), weight_decay=recipe.weight_decay)
     return torch.optim.SGD(parameters, lr=recipe.lr, momentum=recipe.momentum, nesterov=recipe.momentum > 0,
@@ -64,7 +78,6 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, recipe: Recipe, epoch: f
 
 def synchronise_norms(network: nn.Module, recipe: Recipe, fabric: "Fabric") -> None:
     """Make batch norms use the statistics of all processes, unless they are frozen."""
-    choose("norm", recipe.norm, ("batch", "frozen"))
     if fabric.world_size == 1 or recipe.norm == "frozen":
         return
     if fabric.device.type == "cpu":

@@ -25,6 +25,7 @@ from .runs import Meter, Run, progress, write_card
 from .stages import (
     Validation,
     check_finite,
+    check_recipe,
     end_epoch,
     mixed_seed,
     origin,
@@ -92,18 +93,21 @@ def train(images: ImageSet, folder: str | Path, recipe: Training, *, val: ImageS
     fabric = fabric or Fabric(accelerator="cpu", devices=1)
     if recipe.step_episodes % fabric.world_size:
         raise InputError(f"{recipe.step_episodes} episodes a step cannot be shared by {fabric.world_size} processes")
-    images, val = prepared(images, recipe), None if val is None else prepared(val, recipe)
-    settings = {"stage": "train", "data": images.fingerprint, "recipe": asdict(recipe)}
-    run = Run(folder, settings, resume, save_every=save_every, writes=fabric.is_global_zero)
-    with torch.random.fork_rng(), run.stoppable():
+    with torch.random.fork_rng():
         torch.manual_seed(mixed_seed(recipe.seed, 0))
-        learn(run, images, val, recipe, fabric, shown)
+        check_recipe(recipe)
+        model = start_model(recipe)
+        images, val = prepared(images, recipe), None if val is None else prepared(val, recipe)
+        settings = {"stage": "train", "data": images.fingerprint, "recipe": asdict(recipe)}
+        run = Run(folder, settings, resume, save_every=save_every, writes=fabric.is_global_zero)
+        with run.stoppable():
+            learn(run, model, images, val, recipe, fabric, shown)
     return run
 
 
-def learn(run: Run, images: ImageSet, val: ImageSet | None, recipe: Training, fabric: Fabric, shown: bool) -> None:
+def learn(run: Run, model: FewShotModel, images: ImageSet, val: ImageSet | None, recipe: Training, fabric: Fabric,
+          shown: bool) -> None:
     """The loop: every step some episodes; every epoch a row in the log and, when it is time, a look at `val`."""
-    model = start_model(recipe)
     network, optimizer = fabric.setup(EpisodeLoss(model), start_optimizer(recipe, model))
     notes = run.resume(model, optimizer.optimizer)
     start, best = int(notes["step"]), float(notes.get("best", "-inf"))

@@ -64,7 +64,10 @@ def pretrain(data: Data, out: Out = Path("runs/pretrain"), recipe: Annotated[str
              val_split: ValSplit = "val", accelerator: Accelerator = "cpu", devices: Devices = 1, nodes: Nodes = 1,
              precision: Precision = "32-true", save_every: SaveEvery = 120.0,
              settings: dict[str, Any] | None = None) -> None:
-    """Train a backbone to classify the base classes (stage one)."""
+    """Train a backbone to classify the base classes (stage one).
+
+    Example: dmn4 pretrain data/cub -o runs/cub --epochs 30
+    """
     from dmn4.errors import choose
     from dmn4.pretrain import pretrain as run
     from dmn4.stages import open_split
@@ -82,7 +85,10 @@ def train(data: Data, out: Out = Path("runs/train"), recipe: Annotated[str, type
           val_split: ValSplit = "val", accelerator: Accelerator = "cpu", devices: Devices = 1, nodes: Nodes = 1,
           precision: Precision = "32-true", save_every: SaveEvery = 120.0,
           settings: dict[str, Any] | None = None) -> None:
-    """Train a backbone and a method on episodes (stage two); start from stage one with --weights."""
+    """Train a backbone and a method on episodes (stage two).
+
+    Example: dmn4 train data/cub -o runs/cub-dmn4 --method dmn4 --weights runs/cub/backbone.safetensors
+    """
     from dmn4.errors import choose
     from dmn4.stages import open_split
     from dmn4.train import train as run
@@ -121,7 +127,10 @@ def evaluate(data: Data, weights: Annotated[str, typer.Option(help="run folder, 
              out: Out = Path("runs/evaluate"), split: Split = "test", ways: Ways = 5, shots: Shots = 1,
              queries: Queries = 15, episodes: Episodes = 10_000, repeats: Repeats = 1, seed: Seed = 0,
              formula: Formula = "t", base_split: BaseSplit = "", memory: Memory = 4.0, resume: Resume = False) -> None:
-    """Accuracy of methods on one backbone, over episodes of a split."""
+    """Accuracy of methods on one backbone, over episodes of a split.
+
+    Example: dmn4 evaluate data/cub --weights runs/cub --method dmn4 --method dn4 --shots 5
+    """
     from dmn4.contenders import find_trained
     from dmn4.evaluate import Protocol
     from dmn4.evaluate import evaluate as run
@@ -157,7 +166,10 @@ def compare(data: Data, contenders: Annotated[list[str], typer.Argument(
             out: Out = Path("runs/compare"), split: Split = "test", ways: Ways = 5, shots: Shots = 1,
             queries: Queries = 15, episodes: Episodes = 1000, repeats: Repeats = 1, seed: Seed = 0,
             formula: Formula = "t", memory: Memory = 4.0, resume: Resume = False) -> None:
-    """Runs, methods or votes on the same episodes: intervals, paired differences, a picture."""
+    """Runs, methods or votes on the same episodes: intervals, paired differences, a picture.
+
+    Example: dmn4 compare data/cub dn4 mn4 dmn4 dmn4:vote=rank --weights runs/cub
+    """
     from dmn4.checkpoints import write_file
     from dmn4.compare import compare as rows_of
     from dmn4.compare import draw, markdown, parse_contenders
@@ -200,7 +212,10 @@ def reproduce(name: Annotated[str, typer.Argument(help="table or figure; see --l
               data: Annotated[list[str] | None, typer.Option(help="NAME=FOLDER; may be repeated")] = None,
               out: Out = Path("runs/reproduce"),
               show_list: Annotated[bool, typer.Option("--list", help="name what can be reproduced")] = False) -> None:
-    """Measure a table of the paper; goes on where it stopped."""
+    """Measure a table of the paper; goes on where it stopped.
+
+    Example: dmn4 reproduce odm --budget cpu --data cub=data/cub
+    """
     from dmn4.errors import InputError, choose
     from dmn4.reproduce import ENTRIES, Workshop
     from dmn4.reproduce.sheets import BUDGETS, DATA
