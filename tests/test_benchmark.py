@@ -4,8 +4,10 @@ import pytest
 import reference
 import torch
 
-from dmn4 import benchmark
-from dmn4.benchmark import Case, bare_products, benchmark_heads, dense_scores, peak_memory, race
+from dmn4.benchmark import heads
+from dmn4.benchmark.heads import Case, benchmark_heads
+from dmn4.benchmark.race import peak_memory, race
+from dmn4.benchmark.yardsticks import bare_products, dense_scores
 from dmn4.methods import build_method
 
 
@@ -54,7 +56,7 @@ def test_a_case_has_one_map_a_shot_and_fifteen_queries_for_five_classes(ways, sh
 
 
 def test_the_command_prints_a_table_and_writes_every_figure(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(benchmark, "CASES", [Case("deep 2-way", "resnet12", 2, 1)])
+    monkeypatch.setattr(heads, "CASES", [Case("deep 2-way", "resnet12", 2, 1)])
     monkeypatch.setattr(Case, "maps", lambda self: (torch.randn(5, 8, 3, 3), torch.arange(5), torch.randn(75, 8, 3, 3)))
     benchmark_heads(1, tmp_path / "figures.json", [], ["dmn4", "protonet"])
     written = json.loads((tmp_path / "figures.json").read_text())

@@ -1,6 +1,7 @@
 """Feature maps -> scores: every method by its name, in reading order."""
 
 import inspect
+from collections.abc import Callable
 
 from ..errors import check_options, choose
 from .base import Method
@@ -12,6 +13,7 @@ from .deepemd import DeepEMD
 from .dmn4 import DMN4
 from .dn4 import DN4
 from .dsn import DSN
+from .dsn_semi import DSNSemi
 from .e3bm import E3BM
 from .feat import FEAT
 from .frn import FRN
@@ -20,14 +22,17 @@ from .mcl import MCL
 from .meta_baseline import MetaBaseline
 from .metaoptnet import MetaOptNet, MetaOptNetRidge
 from .mn4 import MN4
+from .mn4_semi import DMN4Semi, MN4Semi
 from .negative_margin import NegativeMargin
 from .odm import ODM
+from .pn_semi import PNSemi, PNSemiMasked
 from .protonet import ProtoNet
 from .relationnet import RelationNet
 from .rfs import RFS
 from .tapnet import TapNet
+from .tpn_semi import TPNSemi
 
-METHODS: dict[str, type[Method]] = {
+METHODS: dict[str, Callable[..., Method]] = {
     "dn4": DN4,
     "mn4": MN4,
     "dmn4": DMN4,
@@ -51,6 +56,12 @@ METHODS: dict[str, type[Method]] = {
     "frn": FRN,
     "ctx": CTX,
     "covariance": Covariance,
+    "pn-semi": PNSemi,
+    "pn-semi-masked": PNSemiMasked,
+    "tpn-semi": TPNSemi,
+    "dsn-semi": DSNSemi,
+    "mn4-semi": MN4Semi,
+    "dmn4-semi": DMN4Semi,
 }
 
 

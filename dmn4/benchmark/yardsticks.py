@@ -1,0 +1,41 @@
+"""What the methods are measured against: the bare matrix products of their search, and the plain dense formulation."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from ..methods.descriptors import describe, pool_support
+from ..methods.neighbors import block_shape, similarities
+
+
+def bare_products(support: Tensor, labels: Tensor, query: Tensor) -> Callable[[], None]:
+    """The floor: the matrix products of the search, in the same blocks, and nothing else."""
+    pool, images = pool_support(support, labels), describe(query)
+    number, columns = block_shape(images, pool)
+    room = images.new_empty(number * images.shape[1] * columns)
+
+    def run() -> None:
+        for block in images.split(number):
+            for _ in similarities(block, pool, columns, room):
+                pass
+    return run
+
+
+def dense_scores(support: Tensor, labels: Tensor, query: Tensor, rule: str) -> Tensor:
+    """phi(x, c) as one reads the paper: the whole similarity tensor, maxima with indices, one-hot columns -> (Q, N)."""
+    ways = int(labels.max()) + 1
+    pool = describe(support).flatten(0, 1)                                                    # (S, C)
+    similarity = describe(query) @ pool.T                                                     # (Q, M, S)
+    class_best = similarity.unflatten(2, (ways, -1)).max(-1).values                           # (Q, M, N)
+    if rule == "dn4":
+        return class_best.sum(1)
+    nearest = similarity.max(2).indices                                                       # (Q, M)
+    if rule == "mn4":
+        column = similarity
+    else:
+        first, second = class_best.topk(2, dim=-1).values.unbind(-1)                          # (Q, M) each
+        column = torch.full_like(similarity, -torch.inf).scatter(2, nearest[..., None], (first - second)[..., None])
+    back = column.max(1).indices                                                              # (Q, S)
+    kept = back.gather(1, nearest) == torch.arange(nearest.shape[1], device=nearest.device)   # (Q, M)
+    return (class_best * kept[..., None]).sum(1)
