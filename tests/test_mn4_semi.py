@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.autograd import gradcheck
 from torch.testing import assert_close
 
+from dmn4.benchmark.heads import Case, contestants
 from dmn4.errors import InputError
 from dmn4.methods import adoption, build_method, neighbors
 from dmn4.methods.adoption import adopt, search_set
@@ -176,6 +177,15 @@ def test_the_discriminative_rule_needs_two_classes():
     support, labels, query, unlabelled = episode()
     with pytest.raises(InputError, match="the support set holds one"):
         build_method("dmn4-semi")(support, torch.zeros_like(labels), query, unlabelled)
+
+
+def test_the_benchmark_times_adoption_beside_its_products(monkeypatch):
+    made = torch.randn(5, 8, 3, 3), torch.arange(5), torch.randn(7, 8, 3, 3)
+    monkeypatch.setattr(Case, "maps", lambda self: made)
+    runners = dict(contestants(Case("semi", "conv4", 5, 1, unlabelled=20), ["dn4"]))
+    assert list(runners) == ["floor", "mn4-semi", "dmn4-semi"]
+    assert int(runners["mn4-semi"]().rows.max()) <= 5 + 20 - 1
+    assert min(runners["dmn4-semi"]().counts) > 9
 
 
 def test_the_similarities_of_a_large_set_are_never_held(monkeypatch):
