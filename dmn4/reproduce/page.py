@@ -13,15 +13,18 @@ STYLE = ("<style>body{font:16px/1.5 sans-serif;margin:2rem}td{padding:.2rem .8re
 
 def write_page(path: Path, sheet: Sheet, found: Mapping[Cell, Found], budget: str, drawn: tuple[str, ...]) -> None:
     """Write the table to `path` (.md) and, beside it, as HTML; `drawn` names data that drawn pictures stood in for."""
-    grid, notes = fill_grid(sheet, found, drawn), page_notes(sheet, found, budget, drawn)
+    write_table(path, sheet.title, fill_grid(sheet, found, drawn), page_notes(sheet, found, budget, drawn))
+
+
+def write_table(path: Path, title: str, grid: list[list[str]], notes: list[str]) -> None:
+    """Write a title, a table whose first row is its header, and notes to `path` (.md) and, beside it, as HTML."""
     lines = ["| " + " | ".join(row) + " |" for row in grid]
     lines.insert(1, "|" + "---|" * len(grid[0]))
-    write_file(path, "\n".join([f"# {sheet.title}", "", *lines, "", *(f"- {note}" for note in notes), ""]))
+    write_file(path, "\n".join([f"# {title}", "", *lines, "", *(f"- {note}" for note in notes), ""]))
     body = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in grid)
     items = "".join(f"<li>{escape(note)}</li>" for note in notes)
-    title = escape(sheet.title)
-    write_file(path.with_suffix(".html"), f"<!doctype html><meta charset=utf-8><title>{title}</title>{STYLE}"
-               f"<h1>{title}</h1><table>{body}</table><ul>{items}</ul>")
+    write_file(path.with_suffix(".html"), f"<!doctype html><meta charset=utf-8><title>{escape(title)}</title>{STYLE}"
+               f"<h1>{escape(title)}</h1><table>{body}</table><ul>{items}</ul>")
 
 
 def fill_grid(sheet: Sheet, found: Mapping[Cell, Found], drawn: tuple[str, ...] = ()) -> list[list[str]]:
