@@ -117,7 +117,7 @@ def run(workshop: Workshop, name: str) -> Path:
     path = workshop.out / f"{name}-{workshop.budget}.md"
     write_json(path.with_suffix(".json"), {"machine": about, "rounds": rounds, "shots": {
         shots: {one: asdict(figure) for one, figure in found.items()} for shots, found in figures.items()}})
-    notes = ["time over DN4's on the same backbone (Conv-4 with 5 x 5 maps: over DN4's with 19 x 19); 5 ways, 75 queries",
+    notes = ["time over DN4's on the same backbone (Conv-4 5 x 5: over DN4's on 19 x 19); 5 ways, 75 queries",
              "the paper times backbone and head, on hardware it does not name; here both run on the CPU",
              f"† extrapolated to {REFINED} epochs of refinement from one that was timed",
              f"{about['cores']} cores, {about['threads']} threads, load {about['load']} before"
