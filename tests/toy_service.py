@@ -1,0 +1,33 @@
+"""A service small enough for tests: its backbone is the mean colour of each of 16 patches."""
+
+import io
+
+import numpy as np
+from PIL import Image
+from torch import Tensor, nn
+
+COLOURS = {"red": (220, 30, 40), "green": (30, 200, 60), "blue": (40, 60, 210)}
+
+
+class Patches(nn.Module):
+    """Mean colours of 4 x 4 patches, as directions away from grey: (B, 3, 32, 32) -> (B, 3, 4, 4)."""
+
+    image_size, mean, std, out_channels = 32, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5), 3
+
+    def forward(self, images: Tensor) -> Tensor:
+        return nn.functional.avg_pool2d(images, 8)
+
+
+def picture(colour: str, seed: int = 0, size: tuple[int, int] = (40, 48)) -> bytes:
+    """A noisy picture of one colour, as the bytes of a file."""
+    noise = np.random.default_rng([seed, *COLOURS[colour]]).normal(0, 25, (*size, 3))
+    out = io.BytesIO()
+    Image.fromarray((noise + COLOURS[colour]).clip(0, 255).astype(np.uint8)).save(out, "PNG")
+    return out.getvalue()
+
+
+def shots(*colours: str, each: int = 3) -> dict[str, list]:
+    """The form that teaches these colours, as arguments of a request."""
+    labels = [colour for colour in colours for _ in range(each)]
+    files = [("pictures", (f"../../{colour}.png", picture(colour, seed))) for colour in colours for seed in range(each)]
+    return {"data": {"labels": labels}, "files": files}
