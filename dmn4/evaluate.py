@@ -17,7 +17,7 @@ from .checkpoints import load_tensors, save_tensors
 from .contenders import Contender
 from .data.cache import decoded
 from .data.folders import ImageSet
-from .episodes import Episode, sample_episodes
+from .episodes import Episode, sample_episodes, split_labelled
 from .images import Transform
 from .intervals import Accuracy, accuracy_of
 from .maps import IN_MEMORY, embed_all, pictures, view, views
@@ -42,16 +42,18 @@ class Protocol:
     episodes: int = 10_000
     repeats: int = 1
     seed: int = 0
-    unlabelled: int = 0
-    distractors: int = 0
+    unlabelled: int = 0                  # images of each class, for the semi-supervised methods
+    distractors: int = 0                 # further classes that only give unlabelled images
+    labelled: float = 1.0                # share of each class that is labelled; the rest gives the unlabelled images
 
     def draw(self, labels: np.ndarray, start: int = 0) -> Iterator[Episode]:
         """The episodes of all repeats, one after another, from number `start` on."""
         for repeat in range(start // self.episodes, self.repeats):
-            first = max(0, start - repeat * self.episodes)
+            first, seed = max(0, start - repeat * self.episodes), self.seed + repeat
+            labelled = split_labelled(labels, self.labelled, seed) if self.labelled < 1 else None
             yield from sample_episodes(labels, self.ways, self.shots, self.queries, episodes=self.episodes - first,
-                                       seed=self.seed + repeat, start=first, unlabelled=self.unlabelled,
-                                       distractors=self.distractors)
+                                       seed=seed, start=first, unlabelled=self.unlabelled,
+                                       distractors=self.distractors, labelled=labelled)
 
 
 PAPER = Protocol()

@@ -161,6 +161,15 @@ def test_unlabelled_images_reach_the_methods_that_take_them(backbone):
     assert method.rows == [6]
 
 
+def test_only_a_share_of_the_images_is_labelled_and_the_rest_is_not():
+    half = Protocol(3, 1, 2, 40, labelled=0.5, unlabelled=2)
+    drawn = list(half.draw(IMAGES.labels))
+    known = set(torch.cat([torch.cat([one.support, one.query]) for one in drawn]).tolist())
+    unknown = set(torch.cat([one.unlabelled for one in drawn]).tolist())
+    assert known.isdisjoint(unknown)
+    assert len(known) == len(unknown) == len(IMAGES) // 2
+
+
 def test_a_run_folder_remembers_backbone_method_and_picture_size(backbone, tmp_path):
     model = FewShotModel(backbone, build_method("odm", share=0.5), "odm", {"share": 0.5})
     save_model(tmp_path / "model.safetensors", model, {"transform": "mcl-stored", "size": 24})

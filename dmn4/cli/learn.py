@@ -115,6 +115,9 @@ Queries = Annotated[int, typer.Option(help="query images of each class")]
 Episodes = Annotated[int, typer.Option(help="episodes in a repeat (the paper: 10000)")]
 Repeats = Annotated[int, typer.Option(help="repeats, each with its own seed (the paper: 10)")]
 Seed = Annotated[int, typer.Option(help="seed of the episodes")]
+Unlabelled = Annotated[int, typer.Option(help="unlabelled images of each class (semi-supervised methods)")]
+Distractors = Annotated[int, typer.Option(help="further classes that only give unlabelled images")]
+Labelled = Annotated[float, typer.Option(help="labelled share of each class; the rest gives the unlabelled images")]
 Formula = Annotated[str, typer.Option(help="half-width of the interval: t or normal")]
 BaseSplit = Annotated[str, typer.Option(help="base classes, for methods that train at test time (empty: none)")]
 Memory = Annotated[float, typer.Option(help="gigabytes of maps kept in memory; more lie in a file")]
@@ -126,7 +129,8 @@ def evaluate(data: Data, weights: Annotated[str, typer.Option(help="run folder, 
                  help="name:option=value,...; may be repeated (default: what the run was trained with)")] = None,
              out: Out = Path("runs/evaluate"), split: Split = "test", ways: Ways = 5, shots: Shots = 1,
              queries: Queries = 15, episodes: Episodes = 10_000, repeats: Repeats = 1, seed: Seed = 0,
-             formula: Formula = "t", base_split: BaseSplit = "", memory: Memory = 4.0, resume: Resume = False) -> None:
+             unlabelled: Unlabelled = 0, distractors: Distractors = 0, labelled: Labelled = 1.0, formula: Formula = "t",
+             base_split: BaseSplit = "", memory: Memory = 4.0, resume: Resume = False) -> None:
     """Accuracy of methods on one backbone, over episodes of a split.
 
     Example: dmn4 evaluate data/cub --weights runs/cub --method dmn4 --method dn4 --shots 5
@@ -138,8 +142,9 @@ def evaluate(data: Data, weights: Annotated[str, typer.Option(help="run folder, 
 
     trained = find_trained(weights, backbone)
     contenders = {name or "as trained": trained.enter(name) for name in method or [""]}
-    results = run(open_split(data, split), contenders, Protocol(ways, shots, queries, episodes, repeats, seed), out,
-                  resume=resume, base=open_split(data, base_split) if base_split else None, in_memory=1e9 * memory)
+    protocol = Protocol(ways, shots, queries, episodes, repeats, seed, unlabelled, distractors, labelled)
+    results = run(open_split(data, split), contenders, protocol, out, resume=resume,
+                  base=open_split(data, base_split) if base_split else None, in_memory=1e9 * memory)
     print_results(results, formula, out)
 
 
