@@ -1,6 +1,7 @@
 """What every method shares: the call and its checks; and what every descriptor method shares: search, keep, vote."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import InputError, choose
@@ -40,8 +41,12 @@ class Method(nn.Module):
         """The method itself, on checked maps: (n, C, H, W), (n,), (Q, C, H, W) -> (Q, N)."""
         raise NotImplementedError
 
+    def loss(self, scores: Tensor, query_labels: Tensor) -> Tensor:
+        """What training minimises: cross-entropy (Eq. 6, 7) unless the method's paper says otherwise."""
+        return F.cross_entropy(scores, query_labels)
+
     def auxiliary(self, support: Tensor, labels: Tensor, query: Tensor, query_labels: Tensor) -> Tensor | None:
-        """A loss that the method's paper adds to the cross-entropy while training, or None."""
+        """A loss that the method's paper adds while training, or None."""
         return None
 
 
@@ -60,7 +65,10 @@ class DescriptorMethod(Method):
         pyramid_sides(pyramid)
 
     def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        pool = pool_support(support, labels, self.shots, self.pyramid)             # (S, C), class-major, with owners
+        return self.score_pool(pool_support(support, labels, self.shots, self.pyramid), query)
+
+    def score_pool(self, pool: SupportPool, query: Tensor) -> Tensor:
+        """The scores of query maps against a support pool: SupportPool, (Q, C, H, W) -> (Q, N)."""
         query = describe(query, self.pyramid)                                      # (Q, M, C)
         return torch.cat([self.phi(part, pool) for part in query.split(images_at_once(query, pool))])
 

@@ -1,10 +1,9 @@
 """MN4-semi (Liu et al., arXiv:2103.08160, Sec. 4.5): classes adopt the unlabelled descriptors that match theirs."""
 
-import torch
 from torch import Tensor
 
 from .adoption import adopt
-from .base import DescriptorMethod, images_at_once
+from .base import DescriptorMethod
 from .descriptors import SupportPool, describe, pool_support
 from .dmn4 import DMN4
 from .mn4 import MN4
@@ -15,9 +14,7 @@ class AdoptingMethod(SemiMethod, DescriptorMethod):
     """A descriptor method whose rule first chooses among the unlabelled descriptors, then among those of a query."""
 
     def score_with(self, support: Tensor, labels: Tensor, query: Tensor, unlabelled: Tensor) -> Tensor:
-        pool = self.enlarged(support, labels, unlabelled)                          # (S + A, C), classes of uneven size
-        query = describe(query, self.pyramid)                                      # (Q, M, C)
-        return torch.cat([self.phi(part, pool) for part in query.split(images_at_once(query, pool))])
+        return self.score_pool(self.enlarged(support, labels, unlabelled), query)
 
     def enlarged(self, support: Tensor, labels: Tensor, unlabelled: Tensor) -> SupportPool:
         """The support pool with what it adopts: (n, C, H, W), (n,), (U, C, H, W) -> SupportPool."""
