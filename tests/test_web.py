@@ -400,6 +400,12 @@ def test_the_page_itself_is_not_refused_and_no_other_site_may_read(client):
     assert "default-src 'self'" in answer.headers["content-security-policy"]
 
 
+def test_a_method_that_a_path_does_not_know_is_told_those_it_knows(client, known):
+    answer = client.put(known)
+    assert error(answer, 405) == "Method Not Allowed"
+    assert answer.headers["allow"] == "DELETE, GET"
+
+
 def test_no_name_of_a_clients_file_is_kept(client, known):
     everything = client.get(f"{known}/model").content + json.dumps(client.get("/api/classifiers").json()).encode()
     assert b"../.." not in everything

@@ -8,6 +8,7 @@ from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException as AnyHTTPException
+from starlette.routing import Route
 
 from .. import __version__
 from ..errors import InputError
@@ -63,8 +64,15 @@ async def tell(request: Request, error: Exception) -> JSONResponse:
     """An error with a status of its own."""
     assert isinstance(error, AnyHTTPException)
     answer = problem(error.status_code, str(error.detail))
-    answer.headers.update(error.headers or {})
+    answer.headers.update({"Allow": methods_at(request)} if error.status_code == 405 else error.headers or {})
     return answer
+
+
+def methods_at(request: Request) -> str:
+    """What a path can be asked for; the router itself names the methods of one function only."""
+    routes = [route for route in (*api.routes, *request.app.routes) if isinstance(route, Route)]
+    found = {method for route in routes if route.path_regex.match(request.url.path) for method in route.methods or ()}
+    return ", ".join(sorted(found))
 
 
 async def tell_mistake(request: Request, error: Exception) -> JSONResponse:

@@ -18,7 +18,7 @@ class Workers:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self.threads = ThreadPoolExecutor(limits.workers, thread_name_prefix="dmn4")
+        self.threads = ThreadPoolExecutor(limits.workers)
         self.places = threading.BoundedSemaphore(limits.workers + limits.waiting)
 
     async def run(self, function: Callable[..., Result], *arguments: object) -> Result:
@@ -33,5 +33,6 @@ class Workers:
             raise HTTPException(504, f"not done after {self.limits.work_seconds:g} seconds; send less") from None
 
     def close(self) -> None:
-        """Finish what runs, drop what waits."""
+        """Finish what runs, drop what waits; new threads are there if the application starts again."""
         self.threads.shutdown(cancel_futures=True)
+        self.threads = ThreadPoolExecutor(self.limits.workers)
