@@ -1,6 +1,7 @@
 """Every table and figure of the paper, by name. A new one is one more line here."""
 
 from . import times
+from .figures import FIGURES
 from .frame import Entry, Workshop, table
 from .tables import descriptor_size, fine_grained, odm, rank, sota_mini, sota_tiered
 
@@ -12,6 +13,7 @@ ENTRIES: dict[str, Entry] = {
     "odm": table("mining by tau against mutual neighbours (Table 4)", odm),
     "rank": table("votes by similarity against votes by count (Table 5)", rank),
     "time": times.ENTRY,
+    **FIGURES,
 }
 
 __all__ = ["ENTRIES", "Entry", "Workshop", "table"]
