@@ -1,0 +1,161 @@
+"""dmn4 demo | fit | predict | explain."""
+
+import json
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from dmn4.errors import InputError
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that `dmn4 fit` wrote.")]
+Item = TypeVar("Item")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file to the root command."""
+    app.command()(demo)
+    app.command(epilog="Example: dmn4 fit photos/ -o birds.dmn4")(fit)
+    app.command(epilog="Example: dmn4 predict birds.dmn4 inbox/ --reject --csv birds.csv --sort-into sorted/")(predict)
+    app.command(epilog="Example: dmn4 explain birds.dmn4 inbox/wren.jpg -o why.png")(explain)
+
+
+def demo(out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the tables, the report and the model.")]
+         = Path("dmn4-demo"), episodes: Annotated[int, typer.Option(help="Tasks in the table of methods.", min=2)] = 40,
+         ) -> None:
+    """The quick start: real photographs, a table of methods, "none of these", a report."""
+    from dmn4.demo import run_demo
+
+    for line in run_demo(out, episodes):
+        typer.echo(line)
+
+
+def fit(photos: Annotated[Path, typer.Argument(metavar="PHOTOS", help="PHOTOS/class/*.jpg, a few pictures each.")],
+        out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")],
+        unlabelled: Annotated[Path | None, typer.Option(help="Folder of pictures without labels.")] = None,
+        method: Annotated[str, typer.Option(help="How pictures are compared.")] = "dmn4",
+        backbone: Annotated[str, typer.Option(help="The network that describes them.")] = "efficientnet_lite0",
+        weights: Annotated[str | None, typer.Option(help="A .safetensors file, in place of the usual weights.")] = None,
+        layer: Annotated[str | None, typer.Option(help="Where efficientnet_lite0 is cut.")] = None,
+        image_size: Annotated[int | None, typer.Option(help="Side to which pictures are scaled.", min=8)] = None,
+        ) -> None:
+    """Learn the classes of a folder of class folders; no training, a few seconds."""
+    from dmn4.classifier import FewShotClassifier
+    from dmn4.data.folders import read_folder
+    from dmn4.predictions import gather, readable
+
+    if out.is_dir():
+        raise InputError(f"{str(out)!r} is a folder; give the name of a file, such as {str(out / 'birds.dmn4')!r}")
+    with plain_warnings():
+        images = readable(read_folder(photos))
+        more = None if unlabelled is None else gather([unlabelled])
+        classifier = FewShotClassifier(method, backbone, weights=weights, layer=layer, image_size=image_size)
+        start = time.monotonic()
+        labels = [images.classes[label] for label in images.labels]
+        classifier.fit(watched(list(images.images), "looking at pictures"), labels,
+                       None if more is None else watched(more, "unlabelled pictures"))
+        classifier.save(out)
+    found = classifier.calibration_
+    typer.echo(f"{out}: {len(images.classes)} classes, {len(images)} pictures, {out.stat().st_size / 1e6:.1f} MB, "
+               f"{time.monotonic() - start:.1f} s; \"none of these\": "
+               + (f"calibrated by {found.source} on {found.held_out}" if found.rejects else found.source))
+    typer.echo(f"next: dmn4 predict {out} MORE_PICTURES/ --reject")
+
+
+def predict(model: Model,
+            images: Annotated[list[Path] | None, typer.Argument(metavar="IMAGES", help="Pictures or folders.")] = None,
+            csv: Annotated[Path | None, typer.Option("--csv", help="Also write a table to this file.")] = None,
+            as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with all probabilities.")] = False,
+            reject: Annotated[bool, typer.Option("--reject", help="Say `unknown` for none of the classes.")] = False,
+            sort_into: Annotated[Path | None, typer.Option(help="Copy pictures into class folders here.")] = None,
+            link: Annotated[bool, typer.Option("--link", help="With --sort-into: link in place of copying.")] = False,
+            watch: Annotated[Path | None, typer.Option(help="Go on with what arrives in this folder, until Ctrl-C.")]
+            = None, resume: Annotated[bool, typer.Option("--resume", help="Skip what is in the --csv file.")] = False,
+            ) -> None:
+    """Name the class of every picture, one line each; an unreadable one is a line with its error."""
+    from dmn4 import predictions
+    from dmn4.classifier import load
+    from dmn4.data.folders import existing_folder
+
+    if not images and watch is None:
+        raise InputError("no pictures were named: give files, folders, or --watch FOLDER")
+    paths = predictions.gather(images) if images else []
+    arriving = predictions.arrivals(existing_folder(watch)) if watch else iter(())
+    table = predictions.Table(csv, resume)
+    classifier = load(model)
+    if reject and not classifier.calibration_.rejects:
+        note("uncalibrated: nothing could be held out when the model was fitted, so no picture is rejected")
+    paths = [path for path in paths if str(path) not in table.done]
+    rows = chain(predictions.predict_each(classifier, watched(paths, "predicting", as_json), reject),
+                 predictions.predict_each(classifier, arriving, reject, batch_size=1))
+    start, said = time.monotonic(), []
+    try:
+        for prediction in rows:
+            table.add(prediction)
+            if sort_into is not None:
+                predictions.sort_into(sort_into, prediction, link)
+            if as_json:
+                said.append(prediction.as_dict)
+            else:
+                typer.echo(prediction.line)
+    except KeyboardInterrupt:
+        if watch is None:
+            raise
+    finally:
+        table.save()
+        if as_json:
+            typer.echo(json.dumps(said, indent=1))
+        if table.count:
+            note(summary(table.count, table.errors, time.monotonic() - start))
+    if table.errors and table.errors == table.count:
+        raise InputError(f"none of the {table.count} pictures can be read; the first: {table.first_error}")
+
+
+def explain(model: Model, image: Annotated[Path, typer.Argument(metavar="IMAGE", help="One picture.")],
+            out: Annotated[Path, typer.Option("--out", "-o", help="The picture to write.")] = Path("why.png")) -> None:
+    """Draw why a picture is given its class: which places counted, and what they matched."""
+    from dmn4.classifier import load
+    from dmn4.draw import draw_explanation
+
+    classifier = load(model)
+    explanation = classifier.explain(image)
+    draw_explanation(explanation, image, classifier.pictures_, path=out)
+    typer.echo(f"{out}: {explanation.verdict}")
+
+
+# ------------------------------------------------------------------------------------------------ what a user sees
+
+def note(text: str) -> None:
+    """Print one line beside the results."""
+    print(f"dmn4: {text}", file=sys.stderr)
+
+
+def summary(count: int, errors: int, seconds: float) -> str:
+    """How many pictures, how fast, and how many could not be read, in words."""
+    text = f"{count:,} picture{'s' * (count > 1)} in {seconds:.1f} s, {count / max(seconds, 1e-9):.1f} a second"
+    return text + (f"; {errors:,} could not be read" if errors else "")
+
+
+def watched(items: Sequence[Item], label: str, shown: bool = True) -> Iterator[Item]:
+    """The items, with a progress bar beside them where lines of results do not pass anyway."""
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    hidden = not console.is_terminal or (not shown and sys.stdout.isatty())
+    return iter(track(items, label, console=console, transient=True, disable=hidden))
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Inside, a warning is one line without file and line number."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = lambda message, *rest, **more: note(f"warning: {message}")
+        yield
