@@ -20,6 +20,7 @@ from .methods import METHODS, build_method
 from .methods.base import Method
 from .model import FewShotModel
 
+LAYER = {"efficientnet_lite0": "7x7x320"}                     # the best of those tried: docs/own_images.md
 CUSTOM = "custom"                                             # the name in a model file of a backbone made elsewhere
 
 
@@ -105,6 +106,7 @@ class Found:
 
 def named_backbone(name: str, weights: str | Path | None, layer: str | None) -> Found:
     """A backbone of the package with its weights: those that come with it, or those of a file."""
+    layer = layer or LAYER.get(name)
     options = {} if layer is None else {"layer": layer}
     shipped = sorted(path.stem.removeprefix(f"{name}-") for path in SHIPPED.glob(f"{name}-*.safetensors"))
     coming = [*PACKAGED.get(name, {}), *shipped]

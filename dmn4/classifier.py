@@ -44,7 +44,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
 
     Images are paths, PIL images, encoded bytes or uint8 arrays (h, w, 3), of mixed sizes, in a list or a stream.
     `weights`: None for those that come with the backbone, a shipped name, or a .safetensors file; `layer`: where
-    efficientnet_lite0 is cut; `image_size`: side to which pictures are scaled, None for the backbone's own;
+    efficientnet_lite0 is cut (None: 7x7x320); `image_size`: side to which pictures are scaled (None: the backbone's);
     `method_options`: such as {"vote": "rank"}; `batch_size`: pictures in memory at a time.
 
     After `fit`: `classes_`, `calibration_`, `parts_` (backbone, preprocessing, method), `shots_` (the labelled
