@@ -114,8 +114,9 @@ def test_two_processes_learn_the_weights_of_one(stage, tmp_path):
     """Batch norm uses the statistics of an episode, or of the common batch, on every process; the running averages,
     which training does not use, are those of the first process."""
     run_stage(stage, tmp_path / "one")
-    subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(TOY),
-                    stage, str(tmp_path / "two"), "2"], env=ALONE, check=True, capture_output=True)
+    done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
+                           str(TOY), stage, str(tmp_path / "two"), "2"], env=ALONE, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     one, two = state(tmp_path / "one")[0], state(tmp_path / "two")[0]
     for name, _ in start_model(RECIPES[stage]).named_parameters():
         torch.testing.assert_close(one[f"network.{name}"], two[f"network.{name}"], atol=1e-5, rtol=1e-4)
