@@ -25,6 +25,7 @@ from .memory import keep_freed_memory
 from .methods.ablation import score_rules
 from .methods.base import DescriptorMethod
 from .methods.centroid import BaseImages
+from .methods.semi import SemiMethod
 from .methods.vectors import pooled
 from .runs import Run, progress, write_card
 from .stages import first_of_each_class, generator, stored_size
@@ -86,7 +87,8 @@ class Table:
         self.images = decoded(images, stored_size(self.transform))
         self.base = None if base is None else base_images(base, self.transform)
         self.methods = {name: contender.method for name, contender in contenders.items()}
-        self.rules = {name: one for name, one in self.methods.items() if isinstance(one, DescriptorMethod)}
+        self.rules = {name: one for name, one in self.methods.items()      # who adopts has a pool of its own
+                      if isinstance(one, DescriptorMethod) and not isinstance(one, SemiMethod)}
         kinds = max((views(one, shots) for one in self.methods.values()), key=len)
         looks: list[Callable[[Tensor], Tensor]] = [
             self.transform, *(partial(view(self.transform, kind), generator=generator(0, 4, place))

@@ -161,6 +161,20 @@ def test_unlabelled_images_reach_the_methods_that_take_them(backbone):
     assert method.rows == [6]
 
 
+@pytest.mark.parametrize("name", [name for name in METHODS if "semi" in name])
+def test_every_semi_supervised_method_is_given_the_unlabelled_maps(backbone, name, monkeypatch):
+    contenders, counts = enter(backbone, name, "dn4", "mn4"), []
+    scored = contenders[name].method.score_with
+
+    def counted(support, labels, query, unlabelled):
+        counts.append(len(unlabelled))
+        return scored(support, labels, query, unlabelled)
+
+    monkeypatch.setattr(contenders[name].method, "score_with", counted)
+    evaluate(IMAGES, contenders, Protocol(3, 1, 2, 4, unlabelled=2, distractors=2), shown=False)
+    assert counts == [(3 + 2) * 2] * 4
+
+
 def test_only_a_share_of_the_images_is_labelled_and_the_rest_is_not():
     half = Protocol(3, 1, 2, 40, labelled=0.5, unlabelled=2)
     drawn = list(half.draw(IMAGES.labels))
