@@ -32,7 +32,7 @@ def demo(out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the t
     """The quick start: real photographs, a table of methods, "none of these", a report."""
     from dmn4.demo import run_demo
 
-    for line in run_demo(out, episodes):
+    for line in run_demo(out, episodes, watched):
         typer.echo(line)
 
 
