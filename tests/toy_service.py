@@ -6,7 +6,7 @@ import numpy as np
 from PIL import Image
 from torch import Tensor, nn
 
-COLOURS = {"red": (220, 30, 40), "green": (30, 200, 60), "blue": (40, 60, 210)}
+COLOURS = {"red": (220, 30, 40), "green": (30, 200, 60), "blue": (40, 60, 210), "grey": (150, 140, 120)}
 
 
 class Patches(nn.Module):

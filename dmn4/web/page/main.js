@@ -17,9 +17,12 @@ function complain(error) {
 
 const calm = () => { $("alert").hidden = true; };
 
-/** Run a piece of work: nothing else starts meanwhile, progress is shown, an error becomes one line. */
-async function busily(text, work) {
-  if (state.busy) return;
+let queue = Promise.resolve();
+
+/** Run a piece of work once what came before is done: progress is shown, an error becomes one line. */
+const busily = (text, work) => (queue = queue.then(() => run(text, work)));
+
+async function run(text, work) {
   calm();
   state.busy = true;
   document.body.classList.add("busy");
