@@ -86,7 +86,7 @@ class Training(Recipe):
 # --------------------------------------------------------------------------------------------------- the paper's values
 
 PRETRAINING: dict[str, Pretraining] = {
-    # Dense cosine classification: one embedding serves 361 losses. Found on val.
+    # Dense cosine classification: one embedding serves 361 losses.
     "conv4-cpu": Pretraining(lr=0.2, epochs=30),
     "tiny": Pretraining(backbone_options="width=0.25", size=32, epochs=4, batch=32, validate_episodes=50),
     # The shared first stage of the released code: average pool, linear head, drop rates on.

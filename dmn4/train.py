@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
@@ -70,11 +69,11 @@ class EpisodeLoss(nn.Module):
         return Outcome(loss, accuracy, self.kept_share(maps, episodes[0]))
 
     def play(self, maps: Tensor, episode: Places) -> tuple[Tensor, Tensor]:
-        """Cross-entropy of one episode (Eq. 6, 7) with what the method's paper adds to it, and the accuracy."""
+        """The loss of one episode (Eq. 6, 7) with what the method's paper adds to it, and the accuracy."""
         support, query = maps[episode.support], maps[episode.query]
         unlabelled = {"unlabelled": maps[episode.unlabelled]} if len(episode.unlabelled) else {}
         scores = self.model.method(support, episode.labels, query, **unlabelled)       # (Q, N)
-        loss = F.cross_entropy(scores, episode.true)
+        loss = self.model.method.loss(scores, episode.true)                            # cross-entropy, as a rule
         extra = self.model.method.auxiliary(support, episode.labels, query, episode.true)
         return loss if extra is None else loss + extra, (scores.argmax(1) == episode.true).float().mean()
 
