@@ -73,6 +73,8 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
         classes, numbers = np.unique(checked_labels(y), return_inverse=True)
         if len(classes) < 2:
             raise InputError(f"y holds one class ({classes.tolist()[0]!r}); a classifier needs at least two")
+        if hasattr(self, "calibration_"):                     # until it is there again the classifier is not fitted
+            del self.calibration_
         self.parts_ = self._assemble(unlabelled is not None)
         self.unlabelled_ = None if unlabelled is None else torch.cat(
             [self.embed(pixels).half() for pixels in self._pixels(unlabelled)])
@@ -82,7 +84,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
     def partial_fit(self, images: Iterable[Source], y: Iterable[Hashable],
                     classes: Iterable[Hashable] | None = None) -> "FewShotClassifier":
         """Add pictures of known or of new classes; `classes` is there for scikit-learn and changes nothing."""
-        if not hasattr(self, "shots_"):
+        if not hasattr(self, "calibration_"):
             return self.fit(images, y)
         both = joined_labels(self.classes_, checked_labels(y))
         classes, numbers = np.unique(both, return_inverse=True)
@@ -233,6 +235,9 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
         values = self.get_params(deep=False) | {"weights": None if self.weights is None else str(self.weights)}
         del values["device"]
         return values | {"backbone": None if isinstance(self.backbone, nn.Module) else self.backbone}
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "calibration_")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -6,7 +6,7 @@ picture of a known class looks (leave-one-out). Without its own class they judge
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -51,19 +51,27 @@ class Calibration:
         return (found.double() @ torch.tensor(self.weights, dtype=torch.float64) + self.bias).sigmoid()
 
 
-def evidence(query: Tensor, support: Tensor, labels: Tensor) -> Tensor:
+def evidence(query: Tensor, support: Tensor, labels: Tensor, own: Tensor | None = None) -> Tensor:
     """How well each picture fits the classes at all: maps (Q, C, H, W), (n, C, H, W), (n,) -> (Q, 2).
 
     Lead: how far the mutual neighbours (Sec. 3.3) put the best class before the next, phi against phi. Likeness: the
     largest cosine of the picture's mean descriptor with that of a class. Beside one class alone there is no lead: 0.
+    With `own` (Q,) every picture is judged as if that class did not exist.
     """
-    likeness = cosines(pooled(query), class_means(pooled(support), labels)).amax(1)               # (Q,)
-    if int(labels.max()) == 0:
-        return torch.stack([torch.zeros_like(likeness), likeness], dim=1)
+    likeness = cosines(pooled(query), class_means(pooled(support), labels))                       # (Q, N)
+    others = torch.ones_like(likeness, dtype=torch.bool)
+    if own is not None:
+        others[torch.arange(len(own)), own] = False
+    ways = int(others[0].sum())
+    best = likeness[others].view(-1, ways).amax(1)                                                # (Q,)
+    if ways == 1:
+        return torch.stack([torch.zeros_like(best), best], dim=1)
     matches = search(describe(query), pool_support(support, labels), answers=False)
-    phi = nbnn(matches.class_best, discriminative_mutual(matches))                                # (Q, N)
-    first, second = phi.topk(2, dim=1).values.unbind(1)
-    return torch.stack([first - second, likeness], dim=1)
+    seen = others[:, None].expand_as(matches.class_best)                                          # (Q, M, N)
+    class_best, partner = (each[seen].view(*seen.shape[:2], ways) for each in (matches.class_best, matches.partner))
+    matches = replace(matches, class_best=class_best, partner=partner)
+    first, second = nbnn(class_best, discriminative_mutual(matches)).topk(2, dim=1).values.unbind(1)
+    return torch.stack([first - second, best], dim=1)
 
 
 @dataclass(frozen=True)
@@ -86,7 +94,7 @@ def calibrate(score: Score, shots: Shots) -> Calibration:
         return Calibration()
     scores = torch.cat([score(trial.support, trial.query) for trial in trials])
     known = torch.cat([found(trial.support, trial.query) for trial in trials])
-    strangers = torch.cat([judged_as_strangers(trial) for trial in trials])
+    strangers = torch.cat([found(trial.support, trial.query, trial.labels) for trial in trials])
     lead = source == "leave-one-out" and len(shots.counts) > 2          # the lead of a view is far above a picture's
     weights, bias = fit_rejection(known.numpy(), strangers.numpy(), lead)
     return Calibration(source, len(labels), fit_temperature(scores, labels), weights, bias)
@@ -110,16 +118,10 @@ def views(shots: Shots) -> Trial:
     return Trial(shots, seen.maps.float(), seen.labels)
 
 
-def found(support: Shots, query: Tensor) -> Tensor:
+def found(support: Shots, query: Tensor, own: Tensor | None = None) -> Tensor:
     """The evidence of pictures beside a support set, its own views left out: (Q, C, H, W) -> (Q, 2)."""
     plain = support.rows(support.look == 0)
-    return evidence(query, plain.maps.float(), plain.labels)
-
-
-def judged_as_strangers(trial: Trial) -> Tensor:
-    """The evidence of each picture of a trial beside all classes but its own -> (Q, 2), class by class."""
-    labels = trial.labels.unique().tolist()
-    return torch.cat([found(trial.support.without(label)[0], trial.query[trial.labels == label]) for label in labels])
+    return evidence(query, plain.maps.float(), plain.labels, own)
 
 
 def fit_temperature(scores: Tensor, labels: Tensor) -> float:

@@ -178,7 +178,7 @@ class Tabular(FewShotClassifier):
         return super().fit(pictures_of(X), y)
 
     def partial_fit(self, X, y, classes=None):
-        first = not hasattr(self, "shots_")
+        first = not hasattr(self, "calibration_")
         X, y = validate_data(self, X, y, reset=first)
         return super().fit(pictures_of(X), y) if first else super().partial_fit(pictures_of(X), y, classes)
 
@@ -252,6 +252,16 @@ def test_a_wrong_argument_of_fit_is_said_in_one_line(images, labels, message):
 def test_a_wrong_parameter_is_said_in_one_line(options, message):
     with pytest.raises(InputError, match=message):
         FewShotClassifier(**{"backbone": Eye()} | options).fit(*labelled(1))
+
+
+def test_a_fit_that_failed_leaves_an_unfitted_classifier_and_a_failed_addition_the_old_one(fitted):
+    with pytest.raises(InputError, match=r"cannot read 'gone.jpg'"):
+        fitted.partial_fit(["gone.jpg"], ["pink"])
+    assert fitted.predict(painted("red", 1)).tolist() == ["red"]
+    with pytest.raises(InputError, match=r"cannot read 'gone.jpg'"):
+        fitted.fit(["gone.jpg", "gone.jpg"], ["pink", "blue"])
+    with pytest.raises(NotFittedError):
+        fitted.predict(painted("red", 1))
 
 
 def test_other_mistakes_are_said_in_one_line(fitted):

@@ -42,6 +42,16 @@ def test_beside_one_class_there_is_likeness_but_no_lead():
     assert found.tolist() == [pytest.approx([0.0, 0.6])]
 
 
+def test_judged_without_its_class_is_judged_as_if_the_class_were_not_there():
+    maps, labels = clusters(3, spread=2.0)
+    query, own = clusters(1, seed=4, spread=2.0)
+    found = evidence(query, maps, torch.tensor(labels), torch.tensor(own))
+    for row, label in enumerate(own):
+        left, _ = shots_of(maps, labels).without(label)
+        alone = evidence(query[row : row + 1], maps[torch.tensor(labels) != label], left.labels)
+        assert torch.allclose(found[row], alone[0], atol=1e-5)
+
+
 def test_in_every_round_each_class_of_several_pictures_gives_up_one():
     maps = torch.randn(6, 4, 2, 2)
     trials = rounds(shots_of(maps, [0, 0, 0, 1, 1, 2]))
