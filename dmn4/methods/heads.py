@@ -35,7 +35,7 @@ class CosineHead(nn.Module):
 
     def forward(self, rows: Tensor, labels: Tensor | None = None) -> Tensor:
         """(..., C) -> (..., n)"""
-        return F.normalize(rows, dim=-1) @ (self.scale * F.normalize(self.weight, dim=-1)).T     # few weights, many rows
+        return F.normalize(rows, dim=-1) @ (self.scale * F.normalize(self.weight, dim=-1)).T    # few weights, many rows
 
 
 class MarginHead(nn.Module):
