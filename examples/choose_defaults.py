@@ -1,0 +1,243 @@
+"""Which layer, method and evidence FewShotClassifier should use by default: measured on photographs, paired.
+
+    python examples/choose_defaults.py layers fruit            # the demo's photographs
+    python examples/choose_defaults.py reject CUB/val          # any folder of class folders
+
+Every picture passes the network once, with its mirror image and four random windows; the maps of three layers are kept
+in the cache folder, so a second run starts at the episodes.
+"""
+
+import hashlib
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+import typer
+from safetensors.torch import load_file, save_file
+from sklearn.metrics import roc_auc_score
+from torch import Tensor
+
+from dmn4.backbones import build_backbone
+from dmn4.backbones.base import Backbone
+from dmn4.backbones.efficientnet import LAYERS
+from dmn4.checkpoints import write_file
+from dmn4.data.cache import cache_folder, decoded
+from dmn4.data.folders import ImageSet, read_folder
+from dmn4.data.samples import fruit
+from dmn4.episodes import sample_episodes
+from dmn4.images import Transform
+from dmn4.intervals import accuracy_of, paired_difference
+from dmn4.methods import build_method
+from dmn4.methods.ablation import score_rules
+from dmn4.methods.base import DescriptorMethod, Method
+from dmn4.recipes import parse_options
+from dmn4.reject import calibrate, found
+from dmn4.runs import progress
+from dmn4.shots import Shots
+
+KEPT = ("14x14x112", "7x7x192", "7x7x320")                     # layers whose maps are stored; "joined" follows from two
+WINDOWS = ("crop0", "crop1", "crop2", "crop3")
+LAYERS_TRIED = (*KEPT, "joined")
+TRIED = ("dmn4", "dmn4:vote=log-odds", "mn4", "dn4", "odm", "protonet", "meta-baseline", "rfs", "metaoptnet-rr")
+SHOTS = (1, 2, 5, 10)
+LAYER = "7x7x320"
+QUERIES = 6
+
+
+def chosen_pictures(data: str, per_class: int) -> ImageSet:
+    """The first `per_class` pictures of every class, decoded at 224 x 224."""
+    images = fruit() if data == "fruit" else read_folder(data)
+    order = np.argsort(images.labels, kind="stable")
+    rank = np.arange(len(images)) - np.searchsorted(images.labels[order], images.labels[order])
+    return decoded(images.rows(np.sort(order[rank < per_class])), 224)
+
+
+def looks(transform: Transform) -> dict[str, Callable[[Tensor], Tensor]]:
+    """The picture itself, its mirror image and random windows of it, as the network takes them."""
+    window = Transform(224, crop="resized", flip=True, mean=transform.mean, std=transform.std)
+    drawn = {name: partial(window, generator=torch.Generator().manual_seed(place))
+             for place, name in enumerate(WINDOWS)}
+    return {"plain": transform, "flip": lambda batch: transform(batch).flip(-1), **drawn}
+
+
+def stored_maps(images: ImageSet, wanted: tuple[str, ...] = ("plain", "flip", *WINDOWS)) -> dict[str, Tensor]:
+    """Maps "look/layer" (n, C, H, W) of every picture, from the cache folder or embedded now; views in float16."""
+    key = hashlib.blake2b(f"{images.fingerprint}{len(images)}".encode(), digest_size=8).hexdigest()
+    backbone = build_backbone("efficientnet_lite0", "imagenet", layer=KEPT[-1]).eval()
+    found: dict[str, Tensor] = {}
+    for name, view in looks(Transform(224, mean=backbone.mean, std=backbone.std)).items():
+        path = cache_folder() / "defaults" / key / f"{name}.safetensors"
+        if name in wanted and not path.is_file():
+            maps = embedded(backbone, images, view, f"embed, {name}")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            save_file({layer: one if name == "plain" else one.half() for layer, one in maps.items()}, path)
+        found |= {f"{name}/{layer}": one for layer, one in load_file(path).items()} if name in wanted else {}
+    return found
+
+
+@torch.inference_mode()
+def embedded(backbone: Backbone, images: ImageSet, view: Callable[[Tensor], Tensor], says: str) -> dict[str, Tensor]:
+    """The maps of the KEPT layers of every picture, from one pass: layer -> (n, C, H, W)."""
+    parts: dict[str, list[Tensor]] = {layer: [] for layer in KEPT}
+    with progress(says, len(images)) as bar:
+        for start in range(0, len(images), 32):
+            pixels = torch.from_numpy(np.array(images.pixels[start : start + 32]))
+            maps, depth = view(pixels).contiguous(memory_format=torch.channels_last), 0
+            for layer in KEPT:
+                maps, depth = backbone.layers[depth : LAYERS[layer]](maps), LAYERS[layer]
+                parts[layer].append(maps.contiguous())
+            bar.advance_by(len(pixels))
+    return {layer: torch.cat(maps) for layer, maps in parts.items()}
+
+
+def layer_maps(maps: dict[str, Tensor], name: str, layer: str) -> Tensor:
+    """The maps of a look at a layer, "joined" among them: (n, C, H, W)."""
+    if layer != "joined":
+        return maps[f"{name}/{layer}"].float()
+    fine, coarse = maps[f"{name}/14x14x112"].float(), maps[f"{name}/7x7x320"].float()
+    coarse = F.interpolate(coarse, size=fine.shape[2:], mode="bilinear")
+    return torch.cat([F.normalize(fine), F.normalize(coarse)], dim=1)
+
+
+# ----------------------------------------------------------------------------------------------- which layer and method
+
+@torch.inference_mode()
+def play(plain: Tensor, windows: list[Tensor], labels: np.ndarray, shots: int, episodes: int,
+         methods: dict[str, Method]) -> dict[str, np.ndarray]:
+    """The accuracy of every method on the same 5-way episodes: name -> (episodes,)."""
+    rules = {name: method for name, method in methods.items() if isinstance(method, DescriptorMethod)}
+    values: dict[str, list[float]] = {name: [] for name in methods}
+    for episode in sample_episodes(labels, 5, shots, QUERIES, episodes=episodes, seed=shots):
+        support, query = plain[episode.support], plain[episode.query]
+        scores = score_rules(support, episode.support_labels, query, rules)
+        for name in methods.keys() - rules.keys():
+            extra = windows if methods[name].views else []
+            rows = torch.cat([support, *(window[episode.support] for window in extra)])
+            scores[name] = methods[name](rows, episode.support_labels.repeat(1 + len(extra)), query)
+        for name, score in scores.items():
+            values[name].append(float((score.argmax(1) == episode.query_labels).float().mean()))
+    return {name: np.array(each) for name, each in values.items()}
+
+
+def accuracies(maps: dict[str, Tensor], labels: np.ndarray, episodes: int) -> dict[str, dict[int, np.ndarray]]:
+    """Accuracies "method, layer" -> shots -> (episodes,), the same episodes for all."""
+    values_of: dict[str, dict[int, np.ndarray]] = {}
+    with progress("episodes", len(LAYERS_TRIED) * len(SHOTS)) as bar:
+        for layer in LAYERS_TRIED:
+            plain = layer_maps(maps, "plain", layer)
+            windows = [layer_maps(maps, name, layer) for name in WINDOWS]
+            methods = {text: build_method(text.split(":")[0], channels=plain.shape[1],
+                                          **parse_options(text.partition(":")[2])) for text in TRIED}
+            for shots in SHOTS:
+                for text, values in play(plain, windows, labels, shots, episodes, methods).items():
+                    values_of.setdefault(f"{text}, {layer}", {})[shots] = values
+                bar.advance(layer)
+    return values_of
+
+
+def accuracy_table(found: dict[str, dict[int, np.ndarray]], reference: str) -> list[str]:
+    """The accuracies as a Markdown table, each with its paired difference from the reference."""
+    lines = ["| method | layer | " + " | ".join(f"{shots} shot{'s' * (shots > 1)}" for shots in SHOTS) + " |",
+             "|---|---|" + "---|" * len(SHOTS)]
+    for name, values in sorted(found.items(), key=lambda item: -np.mean([each.mean() for each in item[1].values()])):
+        cells = [f"{accuracy_of(values[shots][None])} ({paired_difference(values[shots], found[reference][shots])})"
+                 if name != reference else f"**{accuracy_of(values[shots][None])}**" for shots in SHOTS]
+        lines.append(f"| {name.replace(', ', ' | ')} | " + " | ".join(cells) + " |")
+    return lines
+
+
+# ----------------------------------------------------------------------------------------- "none of these", calibration
+
+@torch.inference_mode()
+def judge_strangers(maps: dict[str, Tensor], labels: np.ndarray, layer: str, shots: int, episodes: int,
+                    name: str) -> dict[str, str]:
+    """Measures of calibration and rejection, in words: 5 known classes and 5 that were never seen in each episode."""
+    views = {0: layer_maps(maps, "plain", layer)} | ({} if shots > 1 else {
+        place: layer_maps(maps, look, layer) for place, look in enumerate(("flip", *WINDOWS), 1)})
+    method, protonet = build_method(name, channels=views[0].shape[1]), build_method("protonet")
+    rows: dict[str, list[float]] = {}
+    sure: dict[str, list[np.ndarray]] = {}
+    for episode in sample_episodes(labels, 10, shots, QUERIES, episodes=episodes, seed=100 + shots):
+        chosen = episode.support_labels < 5
+        support, few_labels, query = episode.support[chosen], episode.support_labels[chosen], views[0][episode.query]
+        few = Shots.stacked([Shots(one[support].half(), few_labels, torch.full_like(support, place),
+                                   torch.arange(len(support))) for place, one in views.items()])
+        calibration = calibrate(lambda part, maps: method(*part.support(method).plain(), maps), few)
+        scores = method(*few.support(method).plain(), query)
+        exact = method(views[0][support], few_labels, query)
+        rival = protonet(views[0][support], few_labels, query).double()
+        known, truth = episode.query_labels.numpy() < 5, episode.query_labels.numpy()
+        accepted = calibration.known(found(few, query)).numpy()
+        measures = {"AUROC": roc_auc_score(known, accepted),
+                    "AUROC, maximum softmax of protonet": roc_auc_score(known, odds(rival)),
+                    "strangers rejected": (accepted[~known] < 0.5).mean(),
+                    "known ones rejected": (accepted[known] < 0.5).mean(),
+                    "accuracy": (scores.argmax(1).numpy() == truth)[known].mean(),
+                    "accuracy, pool in float32": (exact.argmax(1).numpy() == truth)[known].mean()}
+        for key, value in measures.items():
+            rows.setdefault(key, []).append(value)
+        for key, each in (("ECE", calibration.probabilities(scores)), ("ECE, softmax of protonet", rival.softmax(1))):
+            pair = np.stack([each.amax(1).numpy(), each.argmax(1).numpy() == truth])[:, known]
+            sure.setdefault(key, []).append(pair)
+    return {key: str(accuracy_of(np.array(values)[None])) for key, values in rows.items()} | {
+        key: f"{100 * calibration_error(*np.concatenate(pairs, axis=1)):.2f}" for key, pairs in sure.items()}
+
+
+def odds(scores: Tensor) -> np.ndarray:
+    """What orders pictures as the maximum softmax does, but does not saturate at 1: (Q, N) -> (Q,)."""
+    ordered = scores.sort(1).values
+    return (ordered[:, -1] - ordered[:, :-1].logsumexp(1)).numpy()
+
+
+def calibration_error(confidence: np.ndarray, right: np.ndarray, bins: int = 15) -> float:
+    """Expected calibration error: how far confidence and accuracy are apart, over equal bins: (Q,), (Q,)."""
+    place = np.minimum((confidence * bins).astype(int), bins - 1)
+    return float(sum(abs(confidence[place == number].mean() - right[place == number].mean()) * (place == number).mean()
+                     for number in np.unique(place)))
+
+
+def rejection_table(results: dict[int, dict[str, str]]) -> list[str]:
+    """The measures as a Markdown table, a column for each number of shots."""
+    return ["| | " + " | ".join(f"{shots} shot{'s' * (shots > 1)}" for shots in results) + " |",
+            "|---|" + "---|" * len(results),
+            *(f"| {key} | {' | '.join(each[key] for each in results.values())} |" for key in results[SHOTS[0]])]
+
+
+# ----------------------------------------------------------------------------------------------------- the two commands
+
+app = typer.Typer(help=__doc__)
+Out = Annotated[Path, typer.Option("-o", "--out", help="Folder for the table.")]
+
+
+@app.command()
+def layers(data: str, out: Out = Path("defaults"), per_class: int = 30, episodes: int = 200) -> None:
+    """Every method on every layer, with paired differences from the default."""
+    images = chosen_pictures(data, per_class)
+    played = accuracies(stored_maps(images), images.labels, episodes)
+    report(out / f"{images.name}-layers.md", images, episodes, accuracy_table(played, f"dmn4, {LAYER}"))
+
+
+@app.command()
+def reject(data: str, out: Out = Path("defaults"), per_class: int = 30, episodes: int = 200, method: str = "dmn4",
+           layer: str = LAYER) -> None:
+    """"None of these" and calibration, beside the softmax of protonet; and what a float16 pool costs."""
+    images = chosen_pictures(data, per_class)
+    maps = stored_maps(images)
+    found_at = {shots: judge_strangers(maps, images.labels, layer, shots, episodes, method) for shots in SHOTS}
+    report(out / f"{images.name}-reject.md", images, episodes, rejection_table(found_at))
+
+
+def report(path: Path, images: ImageSet, episodes: int, table: list[str]) -> None:
+    """Write a table with what it was measured on, and show it."""
+    about = (f"{images.name}: {len(images)} pictures of {len(images.classes)} classes, {images.fingerprint}; "
+             f"{episodes} episodes of 5 ways, {QUERIES} queries a class; mean and 95 % interval, in %.")
+    write_file(path, "\n".join([about, "", *table, ""]))
+    typer.echo(path.read_text())
+
+
+if __name__ == "__main__":
+    app()
