@@ -20,7 +20,7 @@ from PIL import Image
 from .checkpoints import write_file
 from .draw.sheet import PALETTE, as_picture
 from .errors import InputError
-from .explain import Explanation, explain_images
+from .explain import Explanation, explain_images, rounded
 from .images import Source, describe_source
 from .methods.base import DescriptorMethod
 
@@ -92,11 +92,6 @@ def evidence_row(why: Explanation) -> dict[str, Any]:
             "counts": why.winner[why.kept].bincount(minlength=len(why.classes)).tolist(),
             "pairs": [[pair.place, pair.label, pair.image, pair.partner, round(pair.tau, 4), round(pair.cosine, 3)]
                       for pair in why.pairs() if pair.image < len(why.support_labels)][:LINES]}
-
-
-def rounded(values: torch.Tensor) -> list[Any]:
-    """Numbers as lists, with four decimals."""
-    return np.round(values.double().numpy(), 4).tolist()
 
 
 def embedded(image: Source, side: int) -> str:
