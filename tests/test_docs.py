@@ -17,14 +17,16 @@ BLOCKS = [pytest.param(block, id=f"{page.name}-{number}") for page in PAGES
 
 @pytest.fixture(scope="session")
 def desk(tmp_path_factory) -> Path:
-    """A folder with what the documentation assumes: photos/class/*.png and benchmark/{train,val,test}/class/*.png."""
+    """A folder with what the documentation assumes: photos/class/*.png, inbox/*.png, benchmark/split/class/*.png."""
     folder = tmp_path_factory.mktemp("desk")
     drawn = draw_clutter(5, 20, size=64)
     for number, (image, label) in enumerate(zip(drawn.images, drawn.labels, strict=True)):
-        for root in ("photos", "benchmark/train", "benchmark/val", "benchmark/test"):
-            path = folder / root / drawn.classes[label] / f"{number}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(image).save(path)
+        name, rank = drawn.classes[label], number % 20
+        places = [f"benchmark/{split}/{name}" for split in ("train", "val", "test")]
+        places += [f"photos/{name}"] * (rank < 3) + ["inbox"] * (rank == 3)
+        for place in places:
+            (folder / place).mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image).save(folder / place / f"{number}.png")
     return folder
 
 
