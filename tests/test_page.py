@@ -3,16 +3,12 @@
 import io
 import re
 import shutil
-import threading
-import time
 
 import pytest
-import uvicorn
 from PIL import Image
-from toy_service import Patches, picture
+from toy_service import Patches, picture, running
 
 from dmn4.web import routes
-from dmn4.web.app import create_app
 from dmn4.web.limits import read_pictures
 from dmn4.web.sample import Sample
 from dmn4.web.teacher import Teacher
@@ -32,15 +28,8 @@ FRUIT = Sample([picture(colour, seed) for colour in ("red", "green", "blue") for
 
 @pytest.fixture(scope="module")
 def address():
-    """A service in a thread of this process."""
-    server = uvicorn.Server(uvicorn.Config(create_app(Teacher(Patches())), port=0, log_level="error"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.02)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
+    with running(Teacher(Patches())) as one:
+        yield one
 
 
 @pytest.fixture(scope="module")

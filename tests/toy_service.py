@@ -1,10 +1,18 @@
 """A service small enough for tests: its backbone is the mean colour of each of 16 patches."""
 
 import io
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
+import uvicorn
 from PIL import Image
 from torch import Tensor, nn
+
+from dmn4.web.app import create_app
+from dmn4.web.teacher import Teacher
 
 COLOURS = {"red": (220, 30, 40), "green": (30, 200, 60), "blue": (40, 60, 210), "grey": (150, 140, 120)}
 
@@ -24,6 +32,19 @@ def picture(colour: str, seed: int = 0, size: tuple[int, int] = (40, 48)) -> byt
     out = io.BytesIO()
     Image.fromarray((noise + COLOURS[colour]).clip(0, 255).astype(np.uint8)).save(out, "PNG")
     return out.getvalue()
+
+
+@contextmanager
+def running(teacher: Teacher) -> Iterator[str]:
+    """The address of a service in a thread of this process."""
+    server = uvicorn.Server(uvicorn.Config(create_app(teacher), port=0, log_level="error"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
 
 
 def shots(*colours: str, each: int = 3) -> dict[str, list]:

@@ -19,7 +19,7 @@ class Limits:
 
     request_bytes: int = 32 * MEGABYTE
     picture_bytes: int = 12 * MEGABYTE
-    picture_pixels: int = 50_000_000
+    picture_pixels: int = 30_000_000
     pictures: int = 200                                       # in a request
     shots: int = 500                                          # in a classifier
     classes: int = 50

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import random
 import subprocess
 import sys
@@ -28,6 +29,7 @@ class Load:
     """What a load test found; seconds, and megabytes of resident memory of the server."""
 
     clients: int
+    load_average: float                                       # of the machine before the test
     seconds: float
     requests: int
     errors: int
@@ -44,7 +46,8 @@ class Load:
     def text(self) -> str:
         """The figures in three lines."""
         return "\n".join([
-            f"{self.clients} clients, {self.seconds:.0f} s: {self.requests:,} requests, {self.errors} errors, "
+            f"{self.clients} clients, {self.seconds:.0f} s, load average before {self.load_average:.1f} on "
+            f"{os.cpu_count()} cores: {self.requests:,} requests, {self.errors} errors, "
             f"{self.refused} refused",
             f"{self.rate:.1f} requests a second; answered in {self.median * 1e3:.0f} ms (median), "
             f"{self.p95 * 1e3:.0f} ms (95 %), {self.p99 * 1e3:.0f} ms (99 %)",
@@ -57,7 +60,7 @@ def load_test(clients: int = 16, seconds: float = 60.0, backbone: str = "efficie
               tell: Callable[[str], None] = print) -> Load:
     """Start a service of its own on a free port, keep it busy, and write what was measured to `out`."""
     with running(backbone, weights) as (process, address):
-        found = measure(address, process, clients, seconds)
+        found = measure(address, process.pid, clients, seconds)
     out.parent.mkdir(parents=True, exist_ok=True)
     write_file(out, json.dumps(asdict(found), indent=2))
     tell(found.text)
@@ -82,13 +85,14 @@ def running(backbone: str, weights: str | None) -> Iterator[tuple[subprocess.Pop
         process.wait(timeout=30)
 
 
-def measure(address: str, process: subprocess.Popen[str], clients: int, seconds: float) -> Load:
-    """Keep a service busy for a while."""
+def measure(address: str, process: int, clients: int, seconds: float) -> Load:
+    """Keep a service busy for a while; `process` is its number, to read its memory."""
+    before = os.getloadavg()[0]
     pictures, labels = drawn_pictures()
     with httpx.Client(base_url=address, timeout=60) as first:
         known = create(first, pictures, labels).json()["id"]
-    memory, stop = [memory_of(process.pid)], threading.Event()
-    watcher = threading.Thread(target=watch, args=(process.pid, memory, stop))
+    memory, stop = [memory_of(process)], threading.Event()
+    watcher = threading.Thread(target=watch, args=(process, memory, stop))
     watcher.start()
     start = time.monotonic()
     with ThreadPoolExecutor(clients) as crowd:
@@ -99,7 +103,7 @@ def measure(address: str, process: subprocess.Popen[str], clients: int, seconds:
     watcher.join()
     statuses = [status for part in parts for status, _ in part]
     times = np.array([spent for part in parts for _, spent in part])
-    return Load(clients=clients, seconds=took, requests=len(statuses), refused=statuses.count(503),
+    return Load(clients=clients, load_average=before, seconds=took, requests=len(statuses), refused=statuses.count(503),
                 errors=sum(status >= 400 and status != 503 for status in statuses), rate=len(statuses) / took,
                 median=float(np.quantile(times, 0.5)), p95=float(np.quantile(times, 0.95)),
                 p99=float(np.quantile(times, 0.99)), memory_start=memory[len(memory) // 10],

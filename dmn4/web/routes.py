@@ -82,7 +82,7 @@ async def get_classifier(entry: Named) -> answers.Classifier:
 @api.delete("/classifiers/{classifier}", status_code=204)
 async def delete_classifier(service: Serving, entry: Named) -> None:
     """Delete a classifier and its pictures."""
-    service.store.remove(entry.id)
+    service.store.drop(entry)
 
 
 @api.post("/classifiers/{classifier}/shots", status_code=201)

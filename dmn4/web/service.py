@@ -43,7 +43,7 @@ class Service:
             try:
                 await learning
             except BaseException:
-                self.store.entries.pop(entry.id, None)
+                self.store.drop(entry)
                 raise
         else:
             task = asyncio.create_task(remember_failure(entry, learning))

@@ -70,7 +70,7 @@ class Store:
         """Keep an entry; the least recently used ones leave to make room."""
         self.entries[entry.id] = entry
         while len(self.entries) > self.size:
-            self.entries.popitem(last=False)[1].abandoned = True
+            self.drop(next(iter(self.entries.values())))
         return entry
 
     def find(self, identity: str) -> Entry:
@@ -80,7 +80,7 @@ class Store:
         self.entries.move_to_end(identity)
         return self.entries[identity]
 
-    def remove(self, identity: str) -> None:
+    def drop(self, entry: Entry) -> None:
         """Forget an entry; if it is still learning, it stops."""
-        self.find(identity).abandoned = True
-        del self.entries[identity]
+        entry.abandoned = True
+        self.entries.pop(entry.id, None)
