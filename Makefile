@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := all,test,dev
 
-.PHONY: setup demo test test-slow lint bench clean
+.PHONY: setup browser demo test test-slow lint bench clean
 
 setup: .venv/.ready
 
@@ -16,10 +16,16 @@ setup: .venv/.ready
 demo: setup
 	$(BIN)/dmn4 demo
 
-test: setup
+test: setup browser
 	$(BIN)/python -m pytest -n 2
 
-test-slow: setup
+# The page is tested in Debian's chromium: installed where that is possible, otherwise its tests are skipped.
+browser:
+	@command -v chromium > /dev/null || { command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ] \
+	  && apt-get -qq update && apt-get -qq -y install chromium > /dev/null 2>&1; } \
+	  || echo "no chromium: the tests of the page in a browser are skipped"
+
+test-slow: setup browser
 	$(BIN)/python -m pytest -m slow
 
 lint: setup
