@@ -231,6 +231,16 @@ def test_what_is_no_picture_is_one_line_and_can_be_closed(page):
     expect(alert).to_contain_text("cannot open the model file")
 
 
+def test_a_question_that_fails_leaves_the_one_before_it(page):
+    teach(page)
+    ask(page, "red")
+    broken = {"name": "b.png", "mimeType": "image/png", "buffer": picture("blue")[:-900]}
+    page.get_by_label("Choose a picture to classify").set_input_files(broken)
+    expect(page.get_by_role("alert")).to_contain_text("truncated")
+    page.get_by_role("button", name="Yes, learn it too").click()
+    expect(page.get_by_text("Added to red.")).to_be_visible()
+
+
 def test_a_picture_that_breaks_off_leaves_the_draft_as_it_was(page):
     page.get_by_label("Pictures of class 1").set_input_files(files("red", 0, 1))
     broken = {"name": "b.png", "mimeType": "image/png", "buffer": picture("blue")[:-900]}

@@ -20,7 +20,7 @@ Item = TypeVar("Item")
 class Entry:
     """A classifier and how far its learning is. A change makes a new classifier, so nobody sees half of one."""
 
-    id: str = field(default_factory=lambda: secrets.token_urlsafe(9))
+    id: str = field(default_factory=lambda: secrets.token_hex(8))
     classifier: FewShotClassifier | None = None
     revision: int = 0
     done: int = 0

@@ -143,21 +143,20 @@ async function showQuestions() {
 
 function ask(picture) {
   return busily("Looking at the picture", async () => {
-    if (state.question) URL.revokeObjectURL(state.question.url);
-    state.question = { picture, url: URL.createObjectURL(picture) };
-    await answer();
+    await answer({ picture, url: URL.createObjectURL(picture) });
     $("answer").scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth", block: "start" });
     $("answer").focus({ preventScroll: true });
   });
 }
 
-const askAgain = async () => { if (state.question && !$("answer").hidden) await answer(); };
+const askAgain = async () => { if (state.question && !$("answer").hidden) await answer(state.question); };
 
-async function answer() {
+async function answer(question) {
   const { id } = state.classifier;
-  const { picture, url } = state.question;
+  const { picture, url } = question;
   const [prediction, explanation] = await Promise.all([api.predict(id, picture), api.explain(id, picture)]);
-  state.prediction = prediction;
+  if (state.question && state.question !== question) URL.revokeObjectURL(state.question.url);
+  Object.assign(state, { question, prediction }); // a question that failed leaves the one before it on the page
   $("answer").hidden = false;
   $("asked").src = url;
   $("thanks").textContent = "";
