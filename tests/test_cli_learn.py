@@ -38,6 +38,7 @@ def test_two_stages_an_evaluation_and_a_comparison(tmp_path):
     (["pretrain", "drawn", "--transform", "none"], "unknown transform 'none'"),
     (["compare", "drawn", "dn4"], "'dn4' alone cannot be compared"),
     (["reproduce", "table-9"], "unknown table or figure 'table-9'"),
+    (["reproduce", "odm", "--picture"], "--picture goes with semi, not with 'odm'"),
     (["reproduce", "odm", "--data", "cub"], "cannot read --data 'cub'; write NAME=FOLDER"),
 ])
 def test_a_mistake_is_one_line_before_any_work(arguments, message, tmp_path, capsys, monkeypatch):

@@ -216,6 +216,7 @@ def reproduce(name: Annotated[str, typer.Argument(help="table or figure; see --l
               budget: Annotated[str, typer.Option(help="tiny (minutes), cpu (hours on two cores) or paper")] = "tiny",
               data: Annotated[list[str] | None, typer.Option(help="NAME=FOLDER; may be repeated")] = None,
               out: Out = Path("runs/reproduce"),
+              picture: Annotated[bool, typer.Option("--picture", help="draw what classes adopt (semi only)")] = False,
               show_list: Annotated[bool, typer.Option("--list", help="name what can be reproduced")] = False) -> None:
     """Measure a table of the paper; goes on where it stopped.
 
@@ -235,7 +236,11 @@ def reproduce(name: Annotated[str, typer.Argument(help="table or figure; see --l
             raise InputError(f"cannot read --data {text!r}; write NAME=FOLDER with one of {', '.join(DATA)}")
         folders[choose("data set", which, DATA)] = folder
     entry = ENTRIES[choose("table or figure", name, ENTRIES)]
-    print_page(entry.run(Workshop(out, choose("budget", budget, BUDGETS), folders), name))
+    run = entry.picture if picture else entry.run
+    if run is None:
+        having = ", ".join(key for key, one in ENTRIES.items() if one.picture)
+        raise InputError(f"--picture goes with {having}, not with {name!r}")
+    print_page(run(Workshop(out, choose("budget", budget, BUDGETS), folders), name))
 
 
 def print_page(path: Path) -> None:

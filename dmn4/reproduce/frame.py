@@ -89,6 +89,7 @@ class Entry:
 
     about: str
     run: Callable[[Workshop, str], Path]          # workshop, name -> the page
+    picture: Callable[[Workshop, str], Path] | None = None        # the same for a picture that goes with it
 
 
 def table(about: str, make: Callable[[str], Sheet]) -> Entry:

@@ -82,3 +82,14 @@ RANK: dict[str, dict[str, Four]] = {
     "mn4": {"nbnn": (55.57, 73.64, 78.10, 92.28), "rank": (52.71, 71.53, 72.20, 89.99)},
     "dmn4": {"nbnn": (55.77, 74.22, 78.36, 92.11), "rank": (53.97, 72.60, 70.58, 88.80)},
 }
+
+# miniImageNet, Conv-4, 40 % of the labels: 1 and 5 shots, then the same with distractors. DN4: labelled images alone.
+SEMI: dict[str, Four] = {
+    "pn-semi": (50.09, 64.59, 48.70, 63.55),
+    "pn-semi-masked": (50.41, 64.39, 49.04, 62.96),
+    "tpn-semi": (52.78, 66.42, None, None),
+    "dsn-semi": (53.01, 69.12, 51.01, 67.12),
+    "dn4": (51.46, 68.75, None, None),
+    "mn4-semi": (53.48, 71.06, 52.73, 70.31),
+    "dmn4-semi": NONE,
+}

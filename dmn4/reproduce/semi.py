@@ -1,0 +1,198 @@
+"""The paper's semi-supervised table (Sec. 4.5), and a picture of what its classes adopt."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ..checkpoints import read_json
+from ..contenders import find_trained
+from ..data.folders import ImageSet
+from ..episodes import Episode, split_labelled
+from ..evaluate import Protocol, evaluate
+from ..intervals import Accuracy
+from ..maps import MapStore, pictures
+from ..methods.mn4_semi import AdoptingMethod
+from ..pretrain import pretrain
+from ..recipes import PRETRAINING, TRAINING, Training
+from ..train import train
+from .adopted import Adopted, draw_adopted, find_adopted, tally, true_classes
+from .figures import Drawn, available, embedded, write_figure
+from .frame import Entry, Workshop, finished
+from .page import write_page
+from .published import SEMI
+from .sheets import DATA, Cell, Found, Plan, Sheet
+
+LABELLED = 0.4
+TAUGHT, TESTED = 5, 20                                       # unlabelled images of each class in training and in test
+SPLITS = {"tiny": 1, "cpu": 1, "paper": 10}
+EPISODES = {"tiny": 20, "cpu": 300, "paper": 10_000}         # test episodes on each split
+STRANGE = {"tiny": 3, "cpu": 5, "paper": 5}                  # distractor classes in test
+COLUMNS = [(shots, strange) for strange in (False, True) for shots in (1, 5)]
+NOTES = {
+    "tiny": f"tiny: networks a quarter as wide, 32-pixel images, {EPISODES['tiny']} test episodes with 10 queries and "
+            f"{STRANGE['tiny']} distractor classes (the paper: 15 and 5), one training for both settings",
+    "cpu": "cpu: one split, 300 test episodes, 1,000 training episodes after pre-training on the labelled part, "
+           "one training for both settings",
+    "paper": "",
+}
+NOTE = ("40 % labelled in training, validation and test classes, the split drawn once per seed; 5 unlabelled images of "
+        "each class in training, 20 in test; weights are chosen on labelled validation images alone; pn, tpn and dsn "
+        "on 5 x 5 maps, the others on 19 x 19; TPN's own paper has 50.43 and 64.95 with distractors")
+
+
+# --------------------------------------------------------------------------------------------------- what is trained
+
+def schedule(budget: str, data: str, method: str, shots: int, strange: bool, seed: int) -> Plan:
+    """The stages for one method; a smaller budget pre-trains, and trains once for both settings."""
+    recipe = replace(episodes_for(budget, shots), backbone=backbone_of(method), method=method, seed=seed,
+                     labelled=LABELLED, unlabelled=0 if method == "dn4" else TAUGHT)
+    if budget == "paper":
+        return Plan(data, None, replace(recipe, distractors=5 if strange and method != "dn4" else 0))
+    first = replace(PRETRAINING["conv4-cpu" if budget == "cpu" else "tiny"], backbone=recipe.backbone, seed=seed)
+    return Plan(data, first, replace(recipe, backbone_options=""))
+
+
+def episodes_for(budget: str, shots: int) -> Training:
+    """The episodes of a budget; in all of them every episode is embedded by itself, with its unlabelled images."""
+    if budget == "paper":                                    # Sec. 4.5: 30 epochs; 5,000 episodes an epoch, or 10,000
+        name, episodes, at_once = ("conv4", 5_000, 1) if shots == 1 else ("conv4-5shot", 10_000, 2)
+        return replace(TRAINING[name], episodes=episodes, step_episodes=at_once)
+    queries = 7 if shots == 1 else 3
+    if budget == "tiny":
+        return replace(TRAINING["tiny"], shots=shots, queries=queries, epochs=2)
+    return replace(TRAINING["conv4-cpu"], shots=shots, queries=queries, epochs=5, episodes=200, step_episodes=2,
+                   batch_classes=0, batch_images=0, validate_shots=shots)
+
+
+def backbone_of(method: str) -> str:
+    """Conv-4 as the method's own paper has it."""
+    return "conv4" if method in ("dn4", "mn4-semi", "dmn4-semi") else "conv4-classic"
+
+
+def labelled_part(images: ImageSet, seed: int) -> ImageSet:
+    """The images that keep their label."""
+    return images.rows(np.flatnonzero(split_labelled(images.labels, LABELLED, seed)))
+
+
+def weights(workshop: Workshop, plan: Plan) -> Path:
+    """The run folder of a plan, done, resumed or found done; pre-training and validation see the labelled part."""
+    assert plan.training
+    seed, folder = plan.training.seed, workshop.out / "runs" / f"{plan.key}-labelled"
+    images, val = workshop.open(plan.data, "train"), workshop.val(plan.data)
+    known, after = val and labelled_part(val, seed), plan.training
+    if plan.pretraining:
+        before = workshop.out / "runs" / f"{replace(plan, training=None).key}-labelled"
+        finished(pretrain(labelled_part(images, seed), before, plan.pretraining, val=known, resume=True,
+                          shown=workshop.shown))
+        after = replace(after, weights=str(before / "backbone.safetensors"))
+    finished(train(images, folder, after, val=known, resume=True, shown=workshop.shown))
+    return folder
+
+
+# -------------------------------------------------------------------------------------------------- what is measured
+
+def protocol_of(budget: str, shots: int, strange: bool, seed: int) -> Protocol:
+    """The test episodes of one column on one split."""
+    return Protocol(5, shots, 10 if budget == "tiny" else 15, EPISODES[budget], seed=seed, unlabelled=TESTED,
+                    distractors=STRANGE[budget] if strange else 0, labelled=LABELLED)
+
+
+def written(method: str, strange: bool) -> str:
+    """A method with the option that tells it of distractors, if it has one."""
+    return f"{method}:distractors=1" if method == "dsn-semi" and strange else method
+
+
+def measure_split(workshop: Workshop, data: str, methods: Sequence[str], shots: int, strange: bool,
+                  seed: int) -> dict[str, Found]:
+    """The numbers of one column on one split, all methods on the same episodes; those done are read."""
+    budget = workshop.budget
+    card = workshop.out / "cards" / f"semi-{data}-{budget}-{shots}shot{'-strange' * strange}-{seed}" / "card.json"
+    if not card.exists():
+        plans = {method: schedule(budget, data, method, shots, strange, seed) for method in methods}
+        contenders = {method: find_trained(str(weights(workshop, plan))).enter(written(method, strange))
+                      for method, plan in plans.items()}
+        evaluate(workshop.open(data, "test"), contenders, protocol_of(budget, shots, strange, seed), card.parent,
+                 resume=True, shown=workshop.shown)
+    results = read_json(card)["results"]
+    return {method: Found(Accuracy(one["mean"], one["half_width_t"]), str(card)) for method, one in results.items()}
+
+
+def mean_of(splits: Sequence[Found]) -> Found:
+    """The mean of the means and of the half-widths over all splits, with all cards."""
+    numbers = [one.accuracy for one in splits if one.accuracy]
+    return Found(Accuracy(float(np.mean([one.mean for one in numbers])),
+                          float(np.mean([one.half_width for one in numbers]))), ", ".join(one.card for one in splits))
+
+
+def make_sheet(budget: str) -> Sheet:
+    """The table; DN4 makes no use of unlabelled images, so it has no column with distractors."""
+    cells = [Cell("dn4 (labelled only)" if method == "dn4" else method, column_name(shots, strange), paper,
+                  schedule(budget, "miniimagenet", method, shots, strange, 0), method, shots)
+             for method, papers in SEMI.items() for (shots, strange), paper in zip(COLUMNS, papers, strict=True)
+             if not (method == "dn4" and strange)]
+    return Sheet("miniImageNet, 40 % labelled: semi-supervised methods, Conv-4", cells,
+                 f"{NOTE}; {NOTES[budget]}".rstrip("; "))
+
+
+def column_name(shots: int, strange: bool) -> str:
+    """What stands above a column."""
+    return f"{shots}-shot{', distractors' * strange}"
+
+
+def write_semi(workshop: Workshop, name: str) -> Path:
+    """Measure the table column by column, and write the page after each; returns the Markdown file."""
+    sheet, found, budget = make_sheet(workshop.budget), dict[Cell, Found](), workshop.budget
+    path, drawn = workshop.out / f"{name}-{budget}.md", workshop.stands_in("miniimagenet")
+    for shots, strange in COLUMNS:
+        cells = [cell for cell in sheet.cells if cell.column == column_name(shots, strange)]
+        if drawn or "miniimagenet" in workshop.data:
+            data, methods = "drawn" if drawn else "miniimagenet", [cell.method for cell in cells]
+            splits = [measure_split(workshop, data, methods, shots, strange, seed) for seed in range(SPLITS[budget])]
+            found |= {cell: mean_of([one[cell.method] for one in splits]) for cell in cells}
+        else:
+            reason = f"needs {DATA['miniimagenet']}: give --data miniimagenet=FOLDER"
+            found |= {cell: Found(reason=reason) for cell in cells}
+        write_page(path, sheet, found, budget, ("miniimagenet",) if drawn else ())
+    return path
+
+
+# ------------------------------------------------------------------------------------------------- what is adopted
+
+def adoption(workshop: Workshop, picture: Path) -> Drawn:
+    """What the classes of a one-shot task adopt with MN4-semi, distractors among the unlabelled images."""
+    data, = available(workshop, "miniimagenet")
+    one = find_trained(str(weights(workshop, schedule(workshop.budget, data, "mn4-semi", 1, True, 0)))).enter()
+    assert isinstance(one.method, AdoptingMethod)
+    images, maps = embedded(workshop, data, one)
+    episodes = list(islice(protocol_of(workshop.budget, 1, True, 0).draw(images.labels), 20))
+    first, truth = episodes[0], true_classes(episodes[0], images.labels)
+    height, width = maps[first.support].shape[2:]
+    draw_adopted(adopted_in(first, maps, one.method), pictures(images, first.unlabelled).numpy(), truth,
+                 (height, width), [images.classes[label] for label in first.classes], picture)
+    counts = torch.stack([tally(adopted_in(one_task, maps, one.method), true_classes(one_task, images.labels), 5)
+                          for one_task in episodes]).sum((0, 1))                                       # (3,)
+    own, other, strange = (counts / counts.sum()).tolist()
+    return "What classes adopt from unlabelled pictures (MN4-semi, Conv-4, 1 shot)", [
+        f"of the {int(counts.sum()):,} descriptors adopted in {len(episodes)} tasks {own:.1%} came from pictures of "
+        f"the class that took them, {other:.1%} of another class of the task, {strange:.1%} of distractors",
+        f"by chance: {TESTED / len(truth):.1%}, {4 * TESTED / len(truth):.1%}, {1 - 5 * TESTED / len(truth):.1%}",
+        "the picture shows the first task: frames are adopted patches, their colour the class that took them"]
+
+
+@torch.no_grad()
+def adopted_in(episode: Episode, maps: MapStore, method: AdoptingMethod) -> Adopted:
+    """What the classes of one task adopt."""
+    pool = method.enlarged(maps[episode.support], episode.support_labels, maps[episode.unlabelled])
+    return find_adopted(pool, len(episode.support))
+
+
+def draw_adoption(workshop: Workshop, name: str) -> Path:
+    """Draw the picture of adoption and write its page."""
+    return write_figure(adoption, workshop, f"{name}-picture")
+
+
+ENTRY = Entry("semi-supervised methods, with and without distractors (Table 6)", write_semi, picture=draw_adoption)
