@@ -35,7 +35,7 @@ from dmn4.methods import build_method
 from dmn4.methods.ablation import score_rules
 from dmn4.methods.base import DescriptorMethod, Method
 from dmn4.recipes import parse_options
-from dmn4.reject import calibrate, found
+from dmn4.reject import Calibration, calibrate, found
 from dmn4.runs import progress
 from dmn4.shots import Shots
 
@@ -180,11 +180,20 @@ def judge_strangers(maps: dict[str, Tensor], labels: np.ndarray, layer: str, sho
                     "accuracy, pool in float32": (exact.argmax(1).numpy() == truth)[known].mean()}
         for key, value in measures.items():
             rows.setdefault(key, []).append(value)
-        for key, each in (("ECE", calibration.probabilities(scores)), ("ECE, softmax of protonet", rival.softmax(1))):
+        fair = Calibration(temperature=calibrate(lambda part, maps: protonet(*part.support(protonet).plain(), maps),
+                                                 few).temperature)
+        for key, each in (("ECE", calibration.probabilities(scores)), ("ECE, softmax of protonet", rival.softmax(1)),
+                          ("ECE, protonet calibrated alike", fair.probabilities(rival))):
             pair = np.stack([each.amax(1).numpy(), each.argmax(1).numpy() == truth])[:, known]
             sure.setdefault(key, []).append(pair)
-    return {key: str(accuracy_of(np.array(values)[None])) for key, values in rows.items()} | {
-        key: f"{100 * calibration_error(*np.concatenate(pairs, axis=1)):.2f}" for key, pairs in sure.items()}
+    ours, rivals = (np.array(rows[key]) for key in ("AUROC", "AUROC, maximum softmax of protonet"))
+    measured = {key: str(accuracy_of(np.array(values)[None])) for key, values in rows.items()}
+    measured["AUROC, paired difference"] = str(paired_difference(ours, rivals))
+    for key, pairs in sure.items():                           # 30 pictures in bins overstate, one pool hides
+        measured[f"{key}, all episodes together"] = f"{100 * calibration_error(*np.concatenate(pairs, axis=1)):.2f}"
+        each = np.array([calibration_error(*pair) for pair in pairs])
+        measured[f"{key}, mean of episodes"] = str(accuracy_of(each[None]))
+    return measured
 
 
 def odds(scores: Tensor) -> np.ndarray:
