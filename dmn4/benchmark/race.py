@@ -12,7 +12,7 @@ import torch
 from rich.progress import track
 
 BUSY = 0.5     # load average above which another job disturbs the figures
-LONG = 3.0     # seconds; whoever takes longer runs once, not in every round
+LONG = 10.0    # seconds; whoever takes longer runs once, not in every round
 
 
 @dataclass
