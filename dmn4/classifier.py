@@ -296,5 +296,8 @@ def stored(classes: np.ndarray) -> dict[str, Any]:
 
 
 def restored(classes: Mapping[str, Any]) -> np.ndarray:
-    """The labels that `stored` wrote."""
-    return np.array(classes["values"], dtype=np.dtype(classes["type"]))
+    """The labels that `stored` wrote; a file cannot ask for more room than its labels need."""
+    kind = np.dtype(classes["type"])
+    if kind.kind not in "biufUO":
+        raise TypeError(f"labels of type {kind}")
+    return np.array(classes["values"], dtype=str if kind.kind == "U" else kind)

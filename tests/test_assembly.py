@@ -60,6 +60,13 @@ def test_packaged_weights_are_named_not_stored_and_checked_by_hash():
         rebuild(about, {}, None, "a.dmn4")
 
 
+def test_a_model_file_opens_no_other_file(trained):
+    about = assemble("dmn4", "conv4-classic", trained).about()
+    about["backbone"]["weights"] = str(trained)
+    with pytest.raises(InputError, match="that come with no package here"):
+        rebuild(about, {}, None, "a.dmn4")
+
+
 def test_the_users_module_is_left_as_it_was():
     module = Eye().train()
     parts = assemble("dmn4", module)
