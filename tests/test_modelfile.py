@@ -107,10 +107,10 @@ def test_a_damaged_description_is_one_clear_line(path, missing):
 
 def test_a_file_cannot_ask_for_more_room_than_its_labels_need(path):
     tensors, about = read_modelfile(path)
-    about["classes"]["type"] = "<U900000000"
+    about["classes"]["type"] = "<U90000000"
     write_modelfile(path, tensors, about)
     assert load(path, Eye()).classes_.nbytes < 1000
-    about["classes"]["type"] = "V900000000"
+    about["classes"]["type"] = "V90000000"
     write_modelfile(path, tensors, about)
     with pytest.raises(InputError, match="its description is damaged"):
         load(path, Eye())
