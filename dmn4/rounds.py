@@ -8,6 +8,7 @@ from torch import Tensor
 
 from .data.folders import ImageSet
 from .episodes import Episode, sample_episodes, split_labelled
+from .errors import InputError
 from .images import Transform
 from .maps import pictures, view
 from .recipes import Training
@@ -39,6 +40,8 @@ def rounds(labels: np.ndarray, recipe: Training, step: int, rank: int = 0, world
     An ordinary episode is embedded by itself, so that its batch statistics are its own. With `batch_classes` all
     episodes of the step are played over one batch of embeddings, which every process makes for itself.
     """
+    if recipe.batch_classes and (recipe.unlabelled or recipe.labelled < 1):
+        raise InputError("a batch that many episodes share has no unlabelled images: set batch_classes=0")
     if recipe.batch_classes:
         batch = next(sample_episodes(labels, recipe.batch_classes, 1, recipe.batch_images - 1, episodes=1,
                                      seed=recipe.seed, start=step))

@@ -83,6 +83,12 @@ def test_unlabelled_images_come_from_the_part_that_is_not_labelled():
     assert len(one.rows) == 3 + 12 + 8
 
 
+@pytest.mark.parametrize("more", [{"unlabelled": 2}, {"labelled": 0.5}])
+def test_a_shared_batch_refuses_what_it_would_ignore(more):
+    with pytest.raises(InputError, match="no unlabelled images: set batch_classes=0"):
+        rounds(TRAIN.labels, replace(RECIPE, batch_classes=4, batch_images=6, **more), 0)
+
+
 def test_frozen_norms_keep_their_statistics_but_learn_their_scale(tmp_path):
     start = start_model(replace(RECIPE, norm="frozen"))
     run = train(TRAIN, tmp_path, replace(RECIPE, norm="frozen", epochs=1), shown=False)
