@@ -1,5 +1,6 @@
 """Files that survive a crash: written beside their place, then moved there; weights as safetensors, never pickle."""
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping
@@ -31,7 +32,8 @@ def write_file(path: Path, content: bytes | str) -> None:
             os.fsync(file.fileno())
         os.replace(beside, path)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
         raise InputError(f"cannot write {str(path)!r}: {error.strerror}; what was there before is intact") from None
 
 

@@ -104,6 +104,12 @@ def test_a_missing_file_is_named(tmp_path):
         read_json(tmp_path / "none.json")
 
 
+def test_a_path_below_a_file_is_named(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(InputError, match=r"cannot write '.*card.json': Not a directory"):
+        write_file(tmp_path / "file" / "card.json", "{}")
+
+
 def test_a_full_disk_leaves_the_old_file_and_no_half_written_one(tmp_path, monkeypatch):
     path = tmp_path / "last.safetensors"
     write_file(path, "old")
