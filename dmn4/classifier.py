@@ -20,7 +20,9 @@ from .errors import InputError
 from .images import Source
 from .methods import METHODS
 from .methods.base import DescriptorMethod
-from .methods.semi import SemiMethod
+from .methods.descriptors import SupportPool
+from .methods.mn4_semi import AdoptingMethod
+from .methods.semi import SemiMethod, check_unlabelled
 from .modelfile import pack_bytes, read_modelfile, unpack_bytes, write_modelfile
 from .pictures import LOOKS, batches, check_images, look, places_of, read_pixels, thumbnail
 from .reject import Calibration, calibrate, found
@@ -48,7 +50,8 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
     `method_options`: such as {"vote": "rank"}; `batch_size`: pictures in memory at a time.
 
     After `fit`: `classes_`, `calibration_`, `parts_` (backbone, preprocessing, method), `shots_` (the labelled
-    pictures as maps), `pictures_` (the same as JPEG bytes, to be shown), `unlabelled_` (maps, or None).
+    pictures as maps), `pictures_` (the same as JPEG bytes, to be shown), `unlabelled_` (maps, or None), `pool_` (the
+    labelled descriptors with those they adopted, or None).
     """
 
     classes_: np.ndarray
@@ -56,6 +59,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
     shots_: Shots
     pictures_: list[bytes]
     unlabelled_: Tensor | None
+    pool_: SupportPool | None
     calibration_: Calibration
 
     def __init__(self, method: str = "dmn4", backbone: str | nn.Module = "efficientnet_lite0", *,
@@ -76,8 +80,8 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
         if hasattr(self, "calibration_"):                     # until it is there again the classifier is not fitted
             del self.calibration_
         self.parts_ = self._assemble(unlabelled is not None)
-        self.unlabelled_ = None if unlabelled is None else torch.cat(
-            [self.embed(pixels).half() for pixels in self._pixels(unlabelled)])
+        maps = [] if unlabelled is None else [self.embed(pixels).half() for pixels in self._pixels(unlabelled)]
+        self.unlabelled_ = torch.cat(maps) if maps else None
         shots, pictures = self._look_at(images, numbers)
         return self._keep(classes, shots, pictures)
 
@@ -106,8 +110,20 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
     def _keep(self, classes: np.ndarray, shots: Shots, pictures: list[bytes]) -> "FewShotClassifier":
         """Take these as what was learnt, and calibrate anew."""
         self.classes_, self.shots_, self.pictures_ = classes, shots, pictures
+        self.pool_ = self._adopt()
         self.calibration_ = calibrate(self._score, shots)
         return self
+
+    @torch.inference_mode()
+    def _adopt(self) -> SupportPool | None:
+        """The shots with what they adopt of the unlabelled pictures, found once; None for who adopts nothing."""
+        method = self.parts_.method
+        if self.unlabelled_ is None or not isinstance(method, AdoptingMethod):
+            return None
+        maps, labels = self.shots_.support(method).plain()
+        unlabelled = self.unlabelled_.float()
+        check_unlabelled(maps, unlabelled)
+        return method.enlarged(maps.to(self.device), labels.to(self.device), unlabelled.to(self.device))
 
     def _assemble(self, semi: bool) -> Parts:
         """The parts that the arguments name; with unlabelled pictures the method's semi-supervised twin."""
@@ -211,10 +227,13 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
     @torch.inference_mode()
     def _score(self, shots: Shots, query: Tensor) -> Tensor:
         """The method's scores beside these shots: (Q, C, H, W) -> (Q, N)."""
-        support = shots.support(self.parts_.method)
+        method = self.parts_.method
+        if isinstance(method, AdoptingMethod) and self.pool_ is not None and shots is self.shots_:
+            return method.score_pool(self.pool_, query.to(self.device)).cpu()
+        support = shots.support(method)
         more = {} if self.unlabelled_ is None else {"unlabelled": self.unlabelled_.float().to(self.device)}
-        scores = self.parts_.method(support.maps.float().to(self.device), support.labels.to(self.device),
-                                    query.to(self.device), **more)
+        scores = method(support.maps.float().to(self.device), support.labels.to(self.device), query.to(self.device),
+                        **more)
         return scores.cpu()
 
     # -------------------------------------------------------------------------------------------------------- keeping
@@ -257,6 +276,7 @@ def load(path: str | Path, backbone: nn.Module | None = None, device: str = "cpu
         classifier.shots_ = Shots(**part(tensors, "shots."))
         classifier.pictures_ = unpack_bytes(tensors["pictures.bytes"], tensors["pictures.ends"])
         classifier.unlabelled_ = tensors.get("unlabelled")
+        classifier.pool_ = classifier._adopt()
         weights = tuple(about["calibration"]["weights"])
         classifier.calibration_ = Calibration(**about["calibration"] | {"weights": weights})
     except (KeyError, TypeError) as error:

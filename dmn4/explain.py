@@ -159,17 +159,18 @@ def rounded(values: Tensor) -> list[Any]:
 
 @torch.no_grad()
 def explain_maps(method: Method, support: Tensor, labels: Tensor, query: Tensor, *, name: str = "",
-                 classes: Sequence[Any] = (), unlabelled: Tensor | None = None, crop: float = 1.0) -> Explanation:
+                 classes: Sequence[Any] = (), unlabelled: Tensor | None = None, pool: SupportPool | None = None,
+                 crop: float = 1.0) -> Explanation:
     """The evidence for one query: maps (n, C, H, W), labels (n,), map (C, H, W) -> Explanation.
 
-    `name` is the method's, `classes` are the names of the labels; `crop` is the share of a picture's side that the
-    network saw.
+    `name` is the method's, `classes` are the names of the labels; `pool` is the enlarged pool if it is known already,
+    so that nothing is adopted again; `crop` is the share of a picture's side that the network saw.
     """
     if not isinstance(method, DescriptorMethod):
         raise InputError(f"method {name or type(method).__name__!r} compares no descriptors, so there is nothing to "
                          "explain; choose dn4, mn4, dmn4 or odm")
     check_maps(support, labels, query[None], any_size=True)
-    pool = support_pool(method, support, labels, unlabelled)
+    pool = pool or support_pool(method, support, labels, unlabelled)
     described = describe(query[None], method.pyramid)                                        # (1, M, C)
     matches = search(described, pool)
     image, place = pool.rows[matches.partner[0]], pool.places[matches.partner[0]]            # (M, N) each
@@ -239,11 +240,10 @@ def explain_images(classifier: Any, images: Iterable[Source]) -> Iterator[Explan
     """The same for many pictures, of which no more than a batch is in memory."""
     parts = classifier.parts_
     shots = classifier.shots_.support(parts.method)           # a row is a picture: descriptor methods ask for no views
-    unlabelled = None if classifier.unlabelled_ is None else classifier.unlabelled_.float()
     for batch in batches(images, classifier.batch_size):
         for query in classifier.embed(read_pixels(batch, parts.transform)):                  # (C, H, W)
             yield explain_maps(parts.method, shots.maps.float(), shots.labels, query, name=parts.method_name,
-                               classes=classifier.classes_, unlabelled=unlabelled, crop=seen_share(parts.transform))
+                               classes=classifier.classes_, pool=classifier.pool_, crop=seen_share(parts.transform))
 
 
 def seen_share(transform: Transform) -> float:

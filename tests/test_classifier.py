@@ -15,9 +15,10 @@ from sklearn.utils.validation import validate_data
 from torch import nn
 from toy_pictures import Eye, labelled, painted
 
-from dmn4.classifier import FewShotClassifier
+from dmn4.classifier import FewShotClassifier, load
 from dmn4.errors import InputError
 from dmn4.methods import METHODS, build_method
+from dmn4.pictures import read_pixels
 
 UNTRAINED = [name for name in METHODS if not build_method(name, channels=6).needs_training]
 
@@ -126,6 +127,35 @@ def test_a_method_gets_the_views_it_asks_for():
     one, two = (eye("dsn").fit(*labelled(shots)) for shots in (1, 2))
     dsn = build_method("dsn")
     assert (len(one.shots_.support(dsn).labels), len(two.shots_.support(dsn).labels)) == (3 * 2, 3 * 2)
+
+
+@pytest.mark.parametrize("name", ["mn4", "dmn4"])
+def test_unlabelled_pictures_are_adopted_once_not_for_every_batch(name, monkeypatch):
+    pictures, names = labelled(2)
+    unlabelled, queries = labelled(3, seed=4)[0], labelled(4, seed=6)[0]
+    classifier = eye(name, batch_size=2).fit(pictures, names, unlabelled=unlabelled)
+    support = classifier.shots_.support(classifier.parts_.method)
+    maps = classifier.embed(read_pixels(queries, classifier.parts_.transform))
+    every_time = classifier.parts_.method(*support.plain(), maps, unlabelled=classifier.unlabelled_.float())
+    monkeypatch.setattr("dmn4.methods.mn4_semi.adopt", None)                # would fail if it were called
+    np.testing.assert_allclose(classifier.decision_function(queries), every_time, rtol=1e-5)
+    explained = classifier.explain(queries[0]).scores
+    np.testing.assert_allclose(explained, every_time[0], rtol=1e-5)
+
+
+def test_no_unlabelled_pictures_are_like_none():
+    pictures, names = labelled(2)
+    queries = labelled(2, seed=6)[0]
+    np.testing.assert_array_equal(eye().fit(pictures, names, unlabelled=[]).decision_function(queries),
+                                  eye().fit(pictures, names).decision_function(queries))
+
+
+def test_a_loaded_classifier_has_adopted_the_same(tmp_path):
+    classifier = eye().fit(*labelled(1), unlabelled=labelled(3, seed=4)[0])
+    classifier.save(tmp_path / "a.dmn4")
+    queries = labelled(2, seed=6)[0]
+    np.testing.assert_array_equal(load(tmp_path / "a.dmn4", Eye()).decision_function(queries),
+                                  classifier.decision_function(queries))
 
 
 def test_unlabelled_pictures_reach_the_semi_supervised_twin():
