@@ -117,16 +117,30 @@ def gather(paths: Sequence[Path]) -> list[Path]:
 
 def readable(images: ImageSet) -> ImageSet:
     """The pictures that can be read, with a warning for each other one; a class without any is an InputError."""
-    with ThreadPoolExecutor(max_workers=4) as readers:
-        errors = list(readers.map(why_unreadable, images.images))
-    for error in filter(None, errors):
-        warnings.warn(f"left out: {error}", stacklevel=2)
+    errors = why_left_out(images.images)
     left = images.rows([row for row, error in enumerate(errors) if not error])
     for label, count in enumerate(left.counts):
         if not count:
             raise InputError(f"none of the pictures of class {images.classes[label]!r} can be read: "
                              f"{next(error for row, error in enumerate(errors) if images.labels[row] == label)}")
     return left
+
+
+def readable_files(paths: Sequence[Path]) -> list[Path]:
+    """The files that can be read, with a warning for each other one; an InputError if none can."""
+    errors = why_left_out(paths)
+    if all(errors):
+        raise InputError(f"none of the {len(paths)} pictures can be read; the first: {errors[0]}")
+    return [path for path, error in zip(paths, errors, strict=True) if not error]
+
+
+def why_left_out(sources: Iterable[Source]) -> list[str]:
+    """What is wrong with each picture, or nothing (""), with a warning for each that cannot be read."""
+    with ThreadPoolExecutor(max_workers=4) as readers:
+        errors = list(readers.map(why_unreadable, sources))
+    for error in filter(None, errors):
+        warnings.warn(f"left out: {error}", stacklevel=3)
+    return errors
 
 
 def why_unreadable(source: Source) -> str:

@@ -1,6 +1,7 @@
 import csv
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -188,6 +189,21 @@ def test_unlabelled_pictures_are_used(home, tmp_path, capsys):
                       "--weights", home / "small.safetensors", "--unlabelled", home / "photos"], capsys)
     assert code == 0
     assert load(tmp_path / "a.dmn4").parts_.method_name == "dmn4-semi"
+
+
+def test_an_unlabelled_picture_that_cannot_be_read_is_left_out(home, tmp_path, capsys):
+    shutil.copytree(home / "photos", tmp_path / "more")
+    count = sum(path.is_file() for path in (tmp_path / "more").rglob("*"))
+    (tmp_path / "more" / "broken.png").write_bytes(b"no picture")
+    arguments = ["fit", home / "photos", "-o", tmp_path / "a.dmn4", "--backbone", "conv4-classic", "--weights",
+                 home / "small.safetensors", "--unlabelled"]
+    code, _, messages = run([*arguments, tmp_path / "more"], capsys)
+    assert code == 0
+    assert "dmn4: warning: left out: cannot read" in messages
+    assert len(load(tmp_path / "a.dmn4").unlabelled_) == count
+    code, _, messages = run([*arguments, tmp_path / "more" / "broken.png"], capsys)
+    assert code == 2
+    assert "none of the 1 pictures can be read" in messages
 
 
 def test_explain_draws_a_picture(home, tmp_path, capsys):

@@ -48,13 +48,13 @@ def fit(photos: Annotated[Path, typer.Argument(metavar="PHOTOS", help="PHOTOS/cl
     """Learn the classes of a folder of class folders; no training, a few seconds."""
     from dmn4.classifier import FewShotClassifier
     from dmn4.data.folders import read_folder
-    from dmn4.predictions import gather, readable
+    from dmn4.predictions import gather, readable, readable_files
 
     if out.is_dir():
         raise InputError(f"{str(out)!r} is a folder; give the name of a file, such as {str(out / 'birds.dmn4')!r}")
     with plain_warnings():
         images = readable(read_folder(photos))
-        more = None if unlabelled is None else gather([unlabelled])
+        more = None if unlabelled is None else readable_files(gather([unlabelled]))
         classifier = FewShotClassifier(method, backbone, weights=weights, layer=layer, image_size=image_size)
         start = time.monotonic()
         labels = [images.classes[label] for label in images.labels]
