@@ -41,7 +41,8 @@ NOTES = {
 }
 NOTE = ("40 % labelled in training, validation and test classes, the split drawn once per seed; 5 unlabelled images of "
         "each class in training, 20 in test; weights are chosen on labelled validation images alone; pn, tpn and dsn "
-        "on 5 x 5 maps, the others on 19 x 19; TPN's own paper has 50.43 and 64.95 with distractors")
+        "on the classic Conv-4 (5 x 5 maps of 84 pixels), the others on the paper's (19 x 19); TPN's own paper has "
+        "50.43 and 64.95 with distractors")
 
 
 # --------------------------------------------------------------------------------------------------- what is trained
