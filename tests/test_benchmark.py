@@ -1,4 +1,7 @@
 import json
+import os
+import threading
+import time
 
 import pytest
 import reference
@@ -6,7 +9,7 @@ import torch
 
 from dmn4.benchmark import heads
 from dmn4.benchmark.heads import Case, benchmark_heads
-from dmn4.benchmark.race import peak_memory, race
+from dmn4.benchmark.race import busy_share, peak_memory, race
 from dmn4.benchmark.yardsticks import bare_products, dense_scores
 from dmn4.methods import build_method
 
@@ -63,3 +66,14 @@ def test_the_command_prints_a_table_and_writes_every_figure(tmp_path, monkeypatc
     assert set(written["cases"]["deep 2-way"]) == {"floor", "dmn4", "dmn4 train", "dmn4 dense", "dmn4 dense train",
                                                    "protonet", "protonet train"}
     assert "x floor" in capsys.readouterr().out
+
+
+def test_a_busy_machine_is_noticed():
+    def spin(until: float) -> None:
+        while time.perf_counter() < until:
+            pass
+
+    busy = threading.Thread(target=spin, args=(time.perf_counter() + 0.8,))
+    busy.start()
+    assert busy_share(0.5) > 0.9 / (os.cpu_count() or 1) * 0.5
+    busy.join()

@@ -127,7 +127,8 @@ def benchmark_heads(rounds: int, out: Path, words: list[str], methods: list[str]
     names = [choose("method", name, METHODS) for name in methods]
     about, console = machine(), Console()
     if not about["trusted"]:
-        console.print(f"[yellow]load {about['load']}: another job is running, these figures are not to be trusted")
+        console.print(f"[yellow]{100 * about['load']:.0f} % of the cores are busy with other jobs: "
+                      "these figures are not to be trusted")
     results: dict[str, Any] = {"machine": about, "rounds": rounds, "cases": {}}
     for case in cases:
         figures = race(dict(contestants(case, names or list(METHODS if case.every else DENSE))), rounds)

@@ -6,12 +6,13 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 from rich.progress import track
 
-BUSY = 0.5     # load average above which another job disturbs the figures
+BUSY = 0.1     # share of the cores at work for other jobs above which figures are not to be trusted
 LONG = 10.0    # seconds; whoever takes longer runs once, not in every round
 
 
@@ -65,7 +66,22 @@ def peak_memory(run: Callable[[], Any]) -> int:
 
 def machine() -> dict[str, Any]:
     """Where and how busy: what a reader needs to trust the figures."""
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    load = busy_share()
     return {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count(),
             "threads": torch.get_num_threads(), "torch": torch.__version__, "load": round(load, 2),
             "trusted": load < BUSY}
+
+
+def busy_share(seconds: float = 1.0) -> float:
+    """The share of all cores that other jobs keep busy at the moment; elsewhere than on Linux, over the last minute."""
+    if not Path("/proc/stat").exists():
+        return os.getloadavg()[0] / (os.cpu_count() or 1) if hasattr(os, "getloadavg") else 0.0
+    before = processor_ticks()
+    time.sleep(seconds)
+    spent = [after - then for after, then in zip(processor_ticks(), before, strict=True)]
+    return 1 - (spent[3] + spent[4]) / max(1, sum(spent))                 # idle, and waiting for a disk
+
+
+def processor_ticks() -> list[int]:
+    """What all cores have done since the start: user, nice, system, idle, waiting, interrupts ..."""
+    return [int(ticks) for ticks in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]

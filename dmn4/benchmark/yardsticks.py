@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ..methods.descriptors import describe, pool_support
@@ -35,7 +36,8 @@ def dense_scores(support: Tensor, labels: Tensor, query: Tensor, rule: str) -> T
         column = similarity
     else:
         first, second = class_best.topk(2, dim=-1).values.unbind(-1)                          # (Q, M) each
-        column = torch.full_like(similarity, -torch.inf).scatter(2, nearest[..., None], (first - second)[..., None])
+        chose = F.one_hot(nearest, len(pool)).bool()                                          # (Q, M, S)
+        column = torch.where(chose, (first - second)[..., None], -torch.inf)                  # (Q, M, S)
     back = column.max(1).indices                                                              # (Q, S)
     kept = back.gather(1, nearest) == torch.arange(nearest.shape[1], device=nearest.device)   # (Q, M)
     return (class_best * kept[..., None]).sum(1)

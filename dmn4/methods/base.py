@@ -9,7 +9,7 @@ from .descriptors import SHOTS, SupportPool, describe, pool_support, pyramid_sid
 from .neighbors import Matches, search
 from .voting import VOTES, partner_cosines, with_graph
 
-MATCHES_BYTES = 64 << 20     # what the matches of the queries scored at a time may take: thousands of ways are streamed
+MATCHES_BYTES = 32 << 20     # what the matches of the queries scored at a time may take: thousands of ways are streamed
 
 
 class Method(nn.Module):

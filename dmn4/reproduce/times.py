@@ -120,7 +120,7 @@ def run(workshop: Workshop, name: str) -> Path:
     notes = ["time over DN4's on the same backbone (Conv-4 5 x 5: over DN4's on 19 x 19); 5 ways, 75 queries",
              "the paper times backbone and head, on hardware it does not name; here both run on the CPU",
              f"† extrapolated to {REFINED} epochs of refinement from one that was timed",
-             f"{about['cores']} cores, {about['threads']} threads, load {about['load']} before"
+             f"{about['cores']} cores, {about['threads']} threads, {100 * about['load']:.0f} % of them busy before"
              + ("" if about["trusted"] else ": another job was running, these figures are not to be trusted")]
     write_table(path, "Computation time (supplement)", grid, notes)
     return path
