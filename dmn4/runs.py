@@ -145,7 +145,7 @@ def write_card(path: Path, **facts: Any) -> None:
 
     made = {"dmn4": dmn4.__version__, "torch": torch.__version__, "python": platform.python_version(),
             "machine": f"{platform.machine()} {platform.processor()}".strip(), "threads": torch.get_num_threads(),
-            "date": time.strftime("%Y-%m-%d %H:%M:%S"), "command": shlex.join(["dmn4", *sys.argv[1:]])}
+            "date": time.strftime("%Y-%m-%d %H:%M:%S"), "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])}
     write_json(path, facts | made)
 
 
