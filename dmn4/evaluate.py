@@ -17,6 +17,7 @@ from .checkpoints import load_tensors, save_tensors
 from .contenders import Contender
 from .data.cache import decoded
 from .data.folders import ImageSet
+from .data.inspect import copy_name
 from .episodes import Episode, sample_episodes, split_labelled
 from .images import Transform
 from .intervals import Accuracy, accuracy_of
@@ -66,6 +67,7 @@ class Results:
 
     values: dict[str, np.ndarray]        # each (repeats, episodes); NaN where the evaluation was stopped before
     protocol: Protocol
+    data: str = ""                       # which pictures: name, fingerprint, and the known copy that they are
 
     @property
     def is_complete(self) -> bool:
@@ -174,7 +176,8 @@ def evaluate(images: ImageSet, contenders: Mapping[str, Contender], protocol: Pr
                 save_values(run, values)
             if run and run.stopping:
                 break
-    results = Results({name: value.reshape(protocol.repeats, -1) for name, value in values.items()}, protocol)
+    results = Results({name: value.reshape(protocol.repeats, -1) for name, value in values.items()}, protocol,
+                      f"{images.name}, fingerprint {found.fingerprint} ({copy_name(found) or 'no copy known by name'})")
     if run:
         save_values(run, values)
         write_results(run, results, {name: share for table in tables for name, share in table.kept_shares(protocol)})

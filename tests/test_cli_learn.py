@@ -19,7 +19,7 @@ def test_every_setting_is_a_flag(command, kind):
         assert f"--{one.name.replace('_', '-')}" in shown
 
 
-def test_two_stages_an_evaluation_and_a_comparison(tmp_path):
+def test_two_stages_an_evaluation_and_a_comparison(tmp_path, capsys):
     main(["pretrain", "drawn", "-o", f"{tmp_path}/first", *TINY, "--batch", "200"])
     main(["train", "drawn", "-o", f"{tmp_path}/second", *TINY, "--weights", f"{tmp_path}/first/backbone.safetensors",
           "--recipe", "tiny", "--episodes", "2", "--method", "mn4"])
@@ -27,6 +27,7 @@ def test_two_stages_an_evaluation_and_a_comparison(tmp_path):
     main(["compare", "drawn", f"{tmp_path}/first@mn4", f"{tmp_path}/second@", "-o", f"{tmp_path}/pair",
           "--episodes", "3"])
     card = json.loads((tmp_path / "number" / "card.json").read_text())
+    assert capsys.readouterr().out.count(f"fingerprint {card['data']}") == 2
     assert card["contenders"]["as trained"]["method"] == "mn4"
     assert {"compare.md", "compare.png", "card.json"} <= {path.name for path in (tmp_path / "pair").iterdir()}
 

@@ -162,6 +162,7 @@ def print_results(results: Any, formula: str, out: Path) -> None:
     for name in results.values:
         table.add_row(name, str(results.accuracy(name, formula)))
     Console().print(table)
+    typer.echo(f"data: {results.data}")
 
 
 def compare(data: Data, contenders: Annotated[list[str], typer.Argument(
@@ -194,6 +195,7 @@ def compare(data: Data, contenders: Annotated[list[str], typer.Argument(
     write_file(out / "compare.md", markdown(rows))
     draw(rows, out / "compare.png")
     print_comparison(rows, out)
+    typer.echo(f"data: {results.data}")
 
 
 def print_comparison(rows: Any, out: Path) -> None:
