@@ -81,7 +81,10 @@ def views(method: nn.Module, shots: int) -> tuple[str, ...]:
 
 
 def view(transform: Transform, kind: str) -> Callable[..., Tensor]:
-    """The preprocessing of such a picture, called like a transform: "flip" mirrors it, "crop" takes a random window."""
+    """The preprocessing of such a picture, called like a transform.
+
+    "flip" mirrors it; "crop" moves it by up to a tenth of its side, changes its colours and may mirror it, as RFS does.
+    """
     if choose("view", kind, ("flip", "crop")) == "crop":
-        return replace(transform, crop="resized", flip=True)
+        return replace(transform, crop="random", padding=round(transform.size * 8 / 84), flip=True, jitter=0.4)
     return lambda batch, generator=None: transform(batch, generator).flip(-1)

@@ -1,7 +1,7 @@
 """Stage one: classify the base classes, at every location of the map and on their mean."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from .data.folders import ImageSet
 from .errors import InputError, choose
 from .maps import pictures
 from .memory import keep_freed_memory
-from .methods.heads import ArcHead, CosineHead, LinearHead, MarginHead
+from .methods.heads import ArcHead, CosineHead, LinearHead, MarginHead, ReconstructionHead
 from .recipes import Pretraining, adjusted
 from .runs import Meter, Run, progress, write_card
 from .stages import (
@@ -43,34 +43,56 @@ class Logits(NamedTuple):
     """What a classifier says about a batch."""
 
     dense: Tensor | None    # (B, M, classes)  every location; None where nobody asked
-    pooled: Tensor          # (B, classes)     the mean of all locations
+    pooled: Tensor          # (B, classes)     the map as a whole
+
+
+READINGS: dict[str, Callable[[Tensor], Tensor]] = {       # what a head reads of the locations of a map, (B, M, C)
+    "gap": lambda rows: rows.mean(1),                       # (B, C)
+    "flat": lambda rows: rows.flatten(1),                   # (B, M*C)
+    "map": lambda rows: rows,
+}
 
 
 class Classifier(nn.Module):
-    """A backbone with a head over the base classes."""
+    """A backbone with a head over the base classes, which reads every location, a vector of the map, or all of it."""
 
-    def __init__(self, backbone: Backbone, head: nn.Module, is_dense: bool) -> None:
+    def __init__(self, backbone: Backbone, head: nn.Module, is_dense: bool, vector: str = "gap") -> None:
         super().__init__()
         self.backbone: Backbone = backbone
-        self.head, self.is_dense = head, is_dense
+        self.head, self.is_dense, self.read = head, is_dense, READINGS[vector]
 
     def forward(self, images: Tensor, labels: Tensor | None = None) -> Logits:
         """(B, 3, h, w), (B,) -> Logits; labels only matter to heads with a margin."""
         rows = self.backbone(images).flatten(2).transpose(1, 2)                          # (B, M, C)
         places = None if labels is None else labels[:, None].expand(rows.shape[:2])      # (B, M)
-        return Logits(self.head(rows, places) if self.is_dense else None, self.head(rows.mean(1), labels))
+        return Logits(self.head(rows, places) if self.is_dense else None, self.head(self.read(rows), labels))
 
 
 def start_classifier(recipe: Pretraining, classes: int) -> Classifier:
     """The recipe's backbone under a fresh head."""
     backbone = start_backbone(recipe)
-    width = backbone.out_channels
-    kind = choose("head", recipe.head, ("linear", "cosine", "margin", "arc"))
+    kind = choose("head", recipe.head, ("linear", "cosine", "margin", "arc", "frn"))
+    vector = "map" if kind == "frn" else choose("vector", recipe.vector, ("gap", "flat"))
+    if recipe.dense and vector != "gap":
+        raise InputError("a head that reads whole maps has no loss at every location: set dense=0")
+    width, places = backbone.out_channels, count_places(backbone, recipe.size)
+    if vector == "flat":
+        width *= places
     head = (LinearHead(width, classes) if kind == "linear" else
             CosineHead(width, classes, recipe.scale, learn_scale=False) if kind == "cosine" else
             MarginHead(width, classes, recipe.margin, recipe.scale) if kind == "margin" else
-            ArcHead(width, classes, recipe.margin, recipe.scale))
-    return Classifier(backbone, head, recipe.dense > 0)
+            ArcHead(width, classes, recipe.margin, recipe.scale) if kind == "arc" else
+            ReconstructionHead(width, classes, places))
+    return Classifier(backbone, head, recipe.dense > 0, vector)
+
+
+@torch.no_grad()
+def count_places(backbone: Backbone, size: int) -> int:
+    """M, the locations in the map of a picture of this size."""
+    training = backbone.training
+    height, width = backbone.eval()(torch.zeros(1, 3, size, size)).shape[2:]
+    backbone.train(training)
+    return height * width
 
 
 def load_classifier(folder: Path) -> Classifier:

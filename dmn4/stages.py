@@ -24,7 +24,7 @@ from .methods import METHODS, build_method
 from .recipes import Recipe, learning_rate, parse_options
 from .runs import Run, draw_curves
 
-OPTIMIZERS = ("sgd", "adam")
+OPTIMIZERS = ("sgd", "adam", "adamw")
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -58,21 +58,28 @@ def start_backbone(recipe: Recipe) -> Backbone:
     return backbone.to(memory_format=torch.channels_last)          # type: ignore[call-overload]
 
 
-def start_optimizer(recipe: Recipe, network: nn.Module) -> torch.optim.Optimizer:
-    """The recipe's optimiser over everything in the network that learns."""
-    parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
-    if choose("optimizer", recipe.optimizer, OPTIMIZERS) == "adam":
-        first, second = (float(beta) for beta in recipe.betas.split(","))
-        return torch.optim.Adam(parameters, lr=recipe.lr, betas=(first, second), weight_decay=recipe.weight_decay)
-    return torch.optim.SGD(parameters, lr=recipe.lr, momentum=recipe.momentum, nesterov=recipe.momentum > 0,
-                           weight_decay=recipe.weight_decay)
+def start_optimizer(recipe: Recipe, network: nn.Module, apart: nn.Module | None = None,
+                    factor: float = 1.0) -> torch.optim.Optimizer:
+    """The recipe's optimiser over all that learns in the network; `apart`, a part of it, at `factor` times the rate."""
+    own = {id(parameter) for parameter in apart.parameters()} if apart else set()
+    learning = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    groups = [{"params": [one for one in learning if id(one) not in own], "factor": 1.0},
+              {"params": [one for one in learning if id(one) in own], "factor": factor}]
+    groups = [group for group in groups if group["params"]]
+    kind = choose("optimizer", recipe.optimizer, OPTIMIZERS)
+    if kind == "sgd":
+        return torch.optim.SGD(groups, lr=recipe.lr, momentum=recipe.momentum, nesterov=recipe.momentum > 0,
+                               weight_decay=recipe.weight_decay)
+    first, second = (float(beta) for beta in recipe.betas.split(","))
+    adam = torch.optim.Adam if kind == "adam" else torch.optim.AdamW
+    return adam(groups, lr=recipe.lr, betas=(first, second), weight_decay=recipe.weight_decay)
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, recipe: Recipe, epoch: float) -> float:
     """Give the optimiser the learning rate of this moment, and return it."""
     rate = learning_rate(recipe, epoch)
     for group in optimizer.param_groups:
-        group["lr"] = rate
+        group["lr"] = rate * group["factor"]
     return rate
 
 

@@ -7,16 +7,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from .checkpoints import save_backbone, save_model
 from .data.folders import ImageSet
-from .errors import InputError
+from .errors import InputError, choose
 from .maps import views
 from .memory import keep_freed_memory
 from .methods import build_method
 from .methods.base import DescriptorMethod
+from .methods.e3bm import merge_kernels, scale_kernels
 from .model import FewShotModel
 from .recipes import Training, parse_options
 from .rounds import Places, prepare, rounds
@@ -40,6 +42,8 @@ from .stages import (
 def start_model(recipe: Training) -> FewShotModel:
     """The recipe's backbone and method."""
     backbone, options = start_backbone(recipe), parse_options(recipe.method_options)
+    if choose("kernels", recipe.kernels, ("learn", "scale")) == "scale":
+        backbone = scale_kernels(backbone)
     method = build_method(recipe.method, channels=backbone.out_channels, **options)
     return FewShotModel(backbone, method, recipe.method, options)
 
@@ -55,9 +59,9 @@ class Outcome(NamedTuple):
 class EpisodeLoss(nn.Module):
     """A model together with the loss of episodes, so that one call holds all that learns."""
 
-    def __init__(self, model: FewShotModel) -> None:
+    def __init__(self, model: FewShotModel, smoothing: float = 0.0) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.smoothing = model, smoothing
 
     def forward(self, images: Tensor, episodes: list[Places]) -> Outcome:
         """Embed a batch once and play the episodes over its maps: (B, 3, h, w) -> Outcome."""
@@ -73,7 +77,8 @@ class EpisodeLoss(nn.Module):
         support, query = maps[episode.support], maps[episode.query]
         unlabelled = {"unlabelled": maps[episode.unlabelled]} if len(episode.unlabelled) else {}
         scores = self.model.method(support, episode.labels, query, **unlabelled)       # (Q, N)
-        loss = self.model.method.loss(scores, episode.true)                            # cross-entropy, as a rule
+        loss = (F.cross_entropy(scores, episode.true, label_smoothing=self.smoothing) if self.smoothing else
+                self.model.method.loss(scores, episode.true))                          # cross-entropy, as a rule
         extra = self.model.method.auxiliary(support, episode.labels, query, episode.true)
         return loss if extra is None else loss + extra, (scores.argmax(1) == episode.true).float().mean()
 
@@ -107,7 +112,8 @@ def train(images: ImageSet, folder: str | Path, recipe: Training, *, val: ImageS
 def learn(run: Run, model: FewShotModel, images: ImageSet, val: ImageSet | None, recipe: Training, fabric: Fabric,
           shown: bool) -> None:
     """The loop: every step some episodes; every epoch a row in the log and, when it is time, a look at `val`."""
-    network, optimizer = fabric.setup(EpisodeLoss(model), start_optimizer(recipe, model))
+    network, optimizer = fabric.setup(EpisodeLoss(model, recipe.smoothing),
+                                      start_optimizer(recipe, model, model.method, recipe.method_lr))
     notes = run.resume(model, optimizer.optimizer)
     start, best = int(notes["step"]), float(notes.get("best", "-inf"))
     meter = Meter(json.loads(notes.get("meter", "{}")))
@@ -150,6 +156,7 @@ def learn(run: Run, model: FewShotModel, images: ImageSet, val: ImageSet | None,
 def keep(run: Run, model: FewShotModel, **result: float | None) -> None:
     """Write the present weights as the result of the run, with its card."""
     if run.writes:
+        model = FewShotModel(merge_kernels(model.backbone), model.method, model.name, model.options)
         save_model(run.folder / "model.safetensors", model, result | origin(run))
         save_backbone(run.folder / "backbone.safetensors", model.backbone, result | origin(run))
         write_card(run.folder / "card.json", **run.settings, **result, seconds=run.elapsed)

@@ -6,11 +6,13 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from dmn4.errors import InputError
+from dmn4.methods.frn import FRN
 from dmn4.methods.heads import (
     ArcHead,
     CosineHead,
     LinearHead,
     MarginHead,
+    ReconstructionHead,
     arc_logits,
     fresh_weights,
     margin_logits,
@@ -106,3 +108,12 @@ def test_fresh_weights_fill_their_bound():
     weights = fresh_weights(torch.randn(50, 100), torch.arange(50), 0.25, torch.Generator().manual_seed(0))
     assert 0.249 < weights.abs().max() <= 0.25
     assert math.isclose(weights.mean(), 0, abs_tol=0.01)
+
+
+def test_the_head_of_frn_is_frn_with_learnt_supports():
+    head, maps = ReconstructionHead(6, 3, 4).double(), torch.randn(2, 6, 2, 2, dtype=torch.float64)
+    frn = FRN(scaling="none").double()
+    rows = maps.flatten(2).mT
+    expected = torch.stack([-frn.error(support, rows / 6**0.5) for support in head.supports], 1)
+    assert_close(head(rows), expected)
+    assert ReconstructionHead(6, 3, 9)(rows.float()).shape == (2, 3)      # any number of learnt descriptors

@@ -105,3 +105,16 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_weights(
         pretrain(TRAIN, tmp_path, replace(RECIPE, lr=1e30, head="linear", schedule="constant"), val=VAL, save_every=0,
                  shown=False)
     assert all(tensor.isfinite().all() for tensor in load_classifier(tmp_path).state_dict().values())
+
+
+@pytest.mark.parametrize("more", [{"head": "frn"}, {"head": "arc", "vector": "flat"}])
+def test_a_head_can_read_whole_maps(more, tmp_path):
+    recipe = replace(RECIPE, **more, dense=0.0, epochs=3, lr=0.02)
+    rows = read_log(pretrain(TRAIN, tmp_path, recipe, shown=False).folder / "log.csv")
+    assert float(rows[-1]["loss"]) < float(rows[0]["loss"])
+    assert load_classifier(tmp_path)(torch.rand(1, 3, 24, 24)).dense is None
+
+
+def test_a_head_on_whole_maps_has_no_loss_at_every_location(tmp_path):
+    with pytest.raises(InputError, match="set dense=0"):
+        pretrain(TRAIN, tmp_path, replace(RECIPE, vector="flat"), shown=False)

@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import pytest
 
-from dmn4.backbones import build_backbone
+from dmn4.backbones import build_backbone, conv4, resnet12
 from dmn4.errors import InputError
 from dmn4.images import TRANSFORMS
 from dmn4.methods import METHODS, build_method
@@ -34,6 +34,31 @@ def test_one_cycle_rises_to_its_peak_and_falls_to_nothing():
     rates = [learning_rate(recipe, epoch / 10) for epoch in range(101)]
     assert rates[:31] == sorted(rates[:31])
     assert rates[30:] == sorted(rates[30:], reverse=True)
+
+
+def test_a_rival_has_the_schedule_of_its_paper():
+    solver = TRAINING["metaoptnet-resnet12"]
+    assert [learning_rate(solver, epoch) for epoch in (19, 20, 40, 50, 59)] == pytest.approx(
+        [0.1, 0.006, 0.0012, 0.00024, 0.00024])
+    assert (solver.shots, solver.queries, solver.smoothing, solver.episodes * solver.epochs) == (15, 6, 0.1, 480_000)
+    assert TRAINING["feat-conv4"].method_lr == 10
+    assert TRAINING["e3bm-resnet12"].kernels == "scale"
+
+
+@pytest.mark.parametrize(("name", "form"), [("rfs-conv4", conv4.FORMS["rfs"]), ("feat-conv4", conv4.FORMS["feat"]),
+                                            ("meta-baseline-resnet12", resnet12.FORMS["meta-baseline"]),
+                                            ("metaoptnet-conv4", conv4.FORMS["metaoptnet"]),
+                                            ("covariance-conv4", conv4.FORMS["covariance"]),
+                                            ("mcl-conv4", conv4.FORMS["mcl"]),
+                                            ("tapnet-resnet12", resnet12.FORMS["tapnet"])])
+def test_a_rival_has_its_own_form_of_the_backbone(name, form):
+    recipe = PRETRAINING.get(name) or TRAINING[name]
+    assert parse_options(recipe.backbone_options) == form
+
+
+def test_a_list_of_numbers_that_is_none_is_shown():
+    with pytest.raises(InputError, match="cannot read the list '10,soon'"):
+        learning_rate(Training(schedule="steps", milestones="10,soon"), 0)
 
 
 @pytest.mark.parametrize("recipe", [*PRETRAINING.values(), *TRAINING.values()])

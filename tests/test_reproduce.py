@@ -7,7 +7,7 @@ import pytest
 from dmn4.backbones import build_backbone
 from dmn4.intervals import Accuracy
 from dmn4.methods import METHODS
-from dmn4.recipes import Pretraining, Training, parse_options
+from dmn4.recipes import PRETRAINING, TRAINING, Pretraining, Training, parse_options
 from dmn4.reproduce import ENTRIES, Workshop, published, sheets, tables
 from dmn4.reproduce.frame import measure_sheet
 from dmn4.reproduce.page import cell_text, fill_grid
@@ -45,6 +45,14 @@ def test_the_papers_budget_is_the_papers_schedule():
     plan = plan_for("paper", "miniimagenet", "mn4", 1, "resnet12")
     assert (plan.pretraining.epochs, plan.training.epochs) == (350, 40)
     assert parse_options(plan.training.method_options) == {"shots": "mean", "temperature": 0.5}
+
+
+def test_at_the_papers_budget_a_rival_has_its_own_papers_stages():
+    plan = plan_for("paper", "miniimagenet", "feat", 5)
+    assert plan.pretraining == PRETRAINING["feat-conv4"]
+    assert plan.training == TRAINING["feat-conv4-5shot"]
+    assert plan_for("paper", "miniimagenet", "protonet", 1) == Plan("miniimagenet", None, TRAINING["protonet-conv4"])
+    assert plan_for("paper", "miniimagenet", "rfs", 1, "resnet12") == Plan("miniimagenet", PRETRAINING["rfs-resnet12"])
 
 
 def test_an_ablation_network_is_built_by_its_plan():

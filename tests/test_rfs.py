@@ -7,6 +7,8 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 from toy_stream import random_episode, train_on_stream
 
+from dmn4.images import Transform
+from dmn4.maps import view
 from dmn4.methods.rfs import RFS, logistic_regression
 
 
@@ -71,3 +73,12 @@ def test_a_single_class_scores_zero():
 def test_the_loss_falls_on_a_stream_of_episodes():
     before, after = train_on_stream(RFS())
     assert after < 0.95 * before
+
+
+def test_its_extra_views_are_moved_and_recoloured_pictures_of_the_same_size():
+    batch = torch.randint(0, 256, (2, 84, 84, 3), dtype=torch.uint8)
+    crop = view(Transform(), "crop")
+    first, second = (crop(batch, torch.Generator().manual_seed(seed)) for seed in (0, 1))
+    assert first.shape == Transform()(batch).shape
+    assert not torch.equal(first, second)
+    assert (crop.crop, crop.padding, crop.jitter, crop.flip) == ("random", 8, 0.4, True)

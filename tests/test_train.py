@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.testing import assert_close
 from toy_runs import RECIPES, TRAIN, run_stage
 
 from dmn4.checkpoints import load_model
@@ -16,7 +17,7 @@ from dmn4.methods import build_method
 from dmn4.recipes import TRAINING, adjusted
 from dmn4.rounds import prepare, rounds
 from dmn4.runs import read_log
-from dmn4.stages import Validation, correct_share, transforms
+from dmn4.stages import Validation, correct_share, mixed_seed, set_learning_rate, start_optimizer, transforms
 from dmn4.train import EpisodeLoss, start_model, train
 
 RECIPE = RECIPES["train"]
@@ -114,3 +115,45 @@ def test_steps_that_cannot_be_shared_evenly_are_refused(tmp_path):
 def test_a_loss_that_is_no_number_names_its_episode(tmp_path):
     with pytest.raises(InputError, match=r"the loss became nan in episode \d+"):
         train(TRAIN, tmp_path, replace(RECIPE, method="protonet", lr=1e30), save_every=0, shown=False)
+
+
+def test_scaled_kernels_learn_factors_and_are_written_as_an_ordinary_backbone(tmp_path):
+    recipe = replace(RECIPE, kernels="scale", method="e3bm", method_options="steps=2", epochs=1)
+    start = {name: tensor.clone() for name, tensor in torch_seeded_start(recipe).backbone.state_dict().items()}
+    run = run_stage("train", tmp_path, recipe=recipe)
+    kernel = load_model(run.folder / "model.safetensors").backbone.state_dict()["blocks.0.0.weight"]
+    before = start["blocks.0.0.conv.weight"]
+    factor = kernel / before
+    assert_close(factor, factor[:, :, :1, :1].expand_as(factor), rtol=1e-4, atol=1e-4)      # one factor a kernel
+    assert not torch.equal(kernel, before)
+
+
+def torch_seeded_start(recipe):
+    """The model that a run of this recipe starts from."""
+    torch.manual_seed(mixed_seed(recipe.seed, 0))
+    return start_model(recipe)
+
+
+def test_the_methods_own_layers_can_learn_at_another_rate():
+    model = start_model(replace(RECIPE, method="feat"))
+    optimizer = start_optimizer(RECIPE, model, model.method, 10.0)
+    set_learning_rate(optimizer, replace(RECIPE, schedule="constant"), 0)
+    assert [group["lr"] for group in optimizer.param_groups] == [RECIPE.lr, 10 * RECIPE.lr]
+    counts = [sum(one.numel() for one in group["params"]) for group in optimizer.param_groups]
+    assert counts == [sum(one.numel() for one in part.parameters()) for part in (model.backbone, model.method)]
+
+
+def test_smoothed_labels_raise_the_loss_of_a_sure_answer():
+    model = start_model(RECIPE)
+    one, = rounds(TRAIN.labels, replace(RECIPE, step_episodes=1), 0)
+    images, episodes = prepare(one, TRAIN, transforms(RECIPE)[0], (), 0)
+    plain, smooth = (EpisodeLoss(model.eval(), share)(images, episodes).loss for share in (0.0, 0.1))
+    scores = model.method(*maps_of(model, images, episodes[0]))
+    assert_close(plain, F.cross_entropy(scores, episodes[0].true))
+    assert_close(smooth, F.cross_entropy(scores, episodes[0].true, label_smoothing=0.1))
+
+
+def maps_of(model, images, episode):
+    """Support maps, labels and query maps of an episode."""
+    maps = model.backbone(images)
+    return maps[episode.support], episode.labels, maps[episode.query]

@@ -6,6 +6,7 @@ backbone that form, `merge_kernels` makes it an ordinary backbone again.
 
 from collections.abc import Callable
 from copy import deepcopy
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +16,8 @@ from torch.func import functional_call
 from ..errors import choose
 from .base import Method, needed_channels, positive
 from .vectors import class_means, cosines, pooled
+
+Part = TypeVar("Part", bound=nn.Module)
 
 
 class E3BM(Method):
@@ -96,21 +99,22 @@ class ScaledConv(nn.Module):
         return self.conv
 
 
-def scale_kernels(backbone: nn.Module) -> nn.Module:
+def scale_kernels(backbone: Part) -> Part:
     """A copy whose kernels are frozen and scaled; only the factors and the affine BatchNorm parameters learn."""
-    scaled = exchange(deepcopy(backbone).requires_grad_(False), nn.Conv2d, ScaledConv)
+    scaled: Part = exchange(deepcopy(backbone).requires_grad_(False), nn.Conv2d, ScaledConv)
     for module in scaled.modules():
         if isinstance(module, nn.BatchNorm2d):
             module.requires_grad_(True)
     return scaled
 
 
-def merge_kernels(backbone: nn.Module) -> nn.Module:
+def merge_kernels(backbone: Part) -> Part:
     """A copy with each factor multiplied into its kernels: the same maps from an ordinary backbone."""
-    return exchange(deepcopy(backbone), ScaledConv, ScaledConv.merged).requires_grad_(True)
+    merged: Part = exchange(deepcopy(backbone), ScaledConv, ScaledConv.merged).requires_grad_(True)
+    return merged
 
 
-def exchange(module: nn.Module, kind: type[nn.Module], change: Callable[..., nn.Module]) -> nn.Module:
+def exchange(module: Any, kind: type[nn.Module], change: Callable[..., nn.Module]) -> Any:
     """`module` with every part of a kind exchanged for what `change` makes of it."""
     if isinstance(module, kind):
         return change(module)

@@ -1,7 +1,8 @@
 """Classifiers that pre-training puts on a backbone, all called alike: rows (..., C), labels (...) -> logits (..., n).
 
-A row is one image's vector or, for dense classification, one location. Labels are needed only by the heads that treat
-the true class apart, and only while they learn; without them every head gives its plain logits.
+A row is one image's vector or, for dense classification, one location; the head of FRN alone reads whole maps. Labels
+are needed only by the heads that treat the true class apart, and only while they learn; without them every head gives
+its plain logits.
 """
 
 import math
@@ -73,6 +74,29 @@ class ArcHead(nn.Module):
         """(..., C), (...) -> (..., n)"""
         cosine = cosines(rows, self.weight)
         return self.scale * cosine if labels is None else arc_logits(cosine, labels, self.margin, self.scale)
+
+
+class ReconstructionHead(nn.Module):
+    """The pre-training of FRN (Wertheimer et al., CVPR 2021): every class owns descriptors that rebuild an image's.
+
+    The logit is minus the mean squared error of a ridge regression, times a learnt scale; features over sqrt(C).
+    """
+
+    def __init__(self, channels: int, classes: int, places: int) -> None:
+        super().__init__()
+        self.supports = nn.Parameter(torch.randn(classes, places, channels))          # (n, m, C)
+        self.scale = nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, rows: Tensor, labels: Tensor | None = None) -> Tensor:
+        """(B, M, C) -> (B, n), the rebuilt descriptors A S themselves are never formed."""
+        wanted = rows.flatten(0, 1) / rows.shape[2] ** 0.5                            # (B*M, C)
+        gram = self.supports @ self.supports.mT                                       # (n, m, m)
+        inner = self.supports @ wanted.T                                              # (n, m, B*M)
+        strength = gram.shape[1] / rows.shape[2] + 1e-6                               # lambda
+        weights = torch.linalg.solve(gram + strength * torch.eye(gram.shape[1]).to(gram), inner)   # A, transposed
+        rebuilt = (weights * (gram @ weights - 2 * inner)).sum(1)                     # (n, B*M)  ||A S||^2 - 2 <A S, q>
+        errors = (wanted.square().sum(1) + rebuilt).view(len(gram), *rows.shape[:2]).mean(2)       # (n, B)
+        return -self.scale * errors.T
 
 
 def margin_logits(likeness: Tensor, labels: Tensor, margin: float, scale: float) -> Tensor:

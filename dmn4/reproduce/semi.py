@@ -49,7 +49,7 @@ NOTE = ("40 % labelled in training, validation and test classes, the split drawn
 
 def schedule(budget: str, data: str, method: str, shots: int, strange: bool, seed: int) -> Plan:
     """The stages for one method; a smaller budget pre-trains, and trains once for both settings."""
-    recipe = replace(episodes_for(budget, shots), backbone=backbone_of(method), method=method, seed=seed,
+    recipe = replace(episodes_for(budget, method, shots), backbone=backbone_of(method), method=method, seed=seed,
                      labelled=LABELLED, unlabelled=0 if method == "dn4" else TAUGHT)
     if budget == "paper":
         return Plan(data, None, replace(recipe, distractors=5 if strange and method != "dn4" else 0))
@@ -57,11 +57,13 @@ def schedule(budget: str, data: str, method: str, shots: int, strange: bool, see
     return Plan(data, first, replace(recipe, backbone_options=""))
 
 
-def episodes_for(budget: str, shots: int) -> Training:
+def episodes_for(budget: str, method: str, shots: int) -> Training:
     """The episodes of a budget; in all of them every episode is embedded by itself, with its unlabelled images."""
-    if budget == "paper":                                    # Sec. 4.5: 30 epochs; 5,000 episodes an epoch, or 10,000
-        name, episodes, at_once = ("conv4", 5_000, 1) if shots == 1 else ("conv4-5shot", 10_000, 2)
-        return replace(TRAINING[name], episodes=episodes, step_episodes=at_once)
+    if budget == "paper":                                    # Sec. 4.5 or, for a rival, its own paper
+        own = f"{method}-conv4" if f"{method}-conv4" in TRAINING else "mn4-semi-conv4"
+        five = f"{own}-5shot"
+        return TRAINING[own] if shots == 1 else TRAINING.get(five) or replace(
+            TRAINING[own], shots=5, queries=10, validate_shots=5)
     queries = 7 if shots == 1 else 3
     if budget == "tiny":
         return replace(TRAINING["tiny"], shots=shots, queries=queries, epochs=2)

@@ -89,10 +89,13 @@ def plan_for(budget: str, data: str, method: str, shots: int = 1, backbone: str 
 
 def first_stage(budget: str, method: str, backbone: str, options: str) -> Pretraining | None:
     """Classification, where the budget or the method has such a stage."""
-    name = FIRST_STAGE.get((budget, backbone), "conv4-cpu" if method in WITHOUT_EPISODES else "")
-    if not name:
+    name = method.split(":")[0]
+    if budget == "paper" and f"{name}-{backbone}" in {**PRETRAINING, **TRAINING}:         # as its own paper has it
+        return PRETRAINING.get(f"{name}-{backbone}")
+    known = FIRST_STAGE.get((budget, backbone), "conv4-cpu" if name in WITHOUT_EPISODES else "")
+    if not known:
         return None
-    recipe = PRETRAINING[name]
+    recipe = PRETRAINING[known]
     return replace(recipe, backbone=backbone,
                    backbone_options=",".join(filter(None, [recipe.backbone_options, options])))
 
@@ -101,6 +104,8 @@ def second_stage(budget: str, method: str, shots: int, backbone: str, options: s
     """Episodes; the backbone's options come with the weights of a first stage, so they are given only without one."""
     name, _, method_options = method.partition(":")
     papers = backbone if shots == 1 else f"{backbone}-5shot"
+    if budget == "paper" and f"{name}-{backbone}" in TRAINING:                            # as its own paper has it
+        return TRAINING.get(f"{name}-{papers}", TRAINING[f"{name}-{backbone}"])
     recipe = TRAINING[{"paper": papers, "cpu": "conv4-cpu", "tiny": "tiny"}[budget]]
     drop = "drop=0" if backbone == "resnet12" else ""
     recipe = adjusted(recipe, backbone=backbone, backbone_options=options or drop, method=name,

@@ -8,6 +8,7 @@ from .published import DESCRIPTOR_SIZE, FINE_GRAINED, ODM, RANK, SOTA_CONV4, SOT
 from .sheets import Cell, Sheet, plan_for
 
 COMMON = "every method has the same backbone, data and schedule, not its own paper's"
+NOTES = {"tiny": COMMON, "cpu": COMMON, "paper": "rivals have the backbone form and schedule of their own papers"}
 NARROW = {"cpu": "ResNet-12 a quarter as wide, without episodes", "tiny": "networks a quarter as wide, 32-pixel images",
           "paper": ""}
 
@@ -32,7 +33,7 @@ def sota(title: str, budget: str, data: str, first: int) -> Sheet:
                 plan = plan_for(budget, data, method, shots, backbone)
                 plan = replace(plan, teacher=plan) if row != method else plan
                 cells.append(Cell(row, f"{backbone} {shots}-shot", paper, plan, method, shots))
-    return Sheet(title, cells, f"{COMMON}; {NARROW[budget]}".rstrip("; "))
+    return Sheet(title, cells, f"{NOTES[budget]}; {NARROW[budget]}".rstrip("; "))
 
 
 def fine_grained(budget: str) -> Sheet:
@@ -41,7 +42,7 @@ def fine_grained(budget: str) -> Sheet:
     cells = [Cell(method, f"{data} {shots}-shot", paper, plan_for(budget, data, method, shots), method, shots)
              for method, numbers in FINE_GRAINED.items()
              for (data, shots), paper in zip(places, numbers, strict=True)]
-    return Sheet("Fine-grained data sets, Conv-4", cells, COMMON)
+    return Sheet("Fine-grained data sets, Conv-4", cells, NOTES[budget])
 
 
 def descriptor_size(budget: str) -> Sheet:

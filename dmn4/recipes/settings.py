@@ -1,4 +1,4 @@
-"""Settings of the two training stages as values: the paper's, and those for an hour on two CPU cores.
+"""What a recipe can set, in either stage of training, and how its values are read.
 
 Every field is a string or a number and a flag of the command line; its `help` is the flag's description.
 """
@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .errors import InputError, choose
+from ..errors import InputError, choose
 
 
 def setting(default: Any, explanation: str) -> Any:
@@ -25,16 +25,17 @@ class Recipe:
     size: int = setting(84, "side of the pictures in pixels")
     transform: str = setting("mcl-stored", "preset of preprocessing and augmentation")
     epochs: int = setting(30, "passes over the data, or rounds of episodes")
-    optimizer: str = setting("sgd", "sgd (Nesterov) or adam")
+    optimizer: str = setting("sgd", "sgd (Nesterov), adam or adamw (decoupled weight decay)")
     lr: float = setting(0.1, "learning rate; the peak of a one-cycle schedule")
     momentum: float = setting(0.9, "of sgd")
-    betas: str = setting("0.5,0.9", "of adam")
+    betas: str = setting("0.5,0.9", "of adam and adamw")
     weight_decay: float = setting(5e-4, "weight decay")
     schedule: str = setting("one-cycle", "one-cycle, cosine, steps or constant")
     warmup: float = setting(0.3, "share of a one-cycle schedule that rises")
     every: int = setting(10, "epochs between two steps of the learning rate")
     milestones: str = setting("", "epochs after which it steps, such as 100,200; replaces `every`")
     decay: float = setting(0.1, "factor of each step")
+    factors: str = setting("", "share of `lr` after each milestone, such as 0.06,0.012; replaces `decay`")
     clip: float = setting(0.0, "largest norm of the gradient (0: any)")
     norm: str = setting("batch", "batch norm in training: batch (its own statistics) or frozen")
     seed: int = setting(0, "of weights, order, augmentation and episodes")
@@ -52,11 +53,12 @@ class Recipe:
 class Pretraining(Recipe):
     """Classification of the base classes."""
 
-    head: str = setting("cosine", "linear, cosine, margin or arc")
+    head: str = setting("cosine", "linear, cosine, margin, arc or frn")
     scale: float = setting(10.0, "factor of the cosines (cosine, margin, arc)")
+    vector: str = setting("gap", "what the head reads of a whole map: gap (the mean of all locations) or flat")
     margin: float = setting(-0.02, "margin of the true class (margin, arc)")
     dense: float = setting(1.0, "weight of the loss on every location")
-    pooled: float = setting(1.0, "weight of the loss on the mean of all locations")
+    pooled: float = setting(1.0, "weight of the loss on the whole map")
     smoothing: float = setting(0.0, "label smoothing")
     teacher: str = setting("", "run folder of a pre-trained teacher to distil from")
     distill: float = setting(0.5, "share of the loss that the teacher gives")
@@ -81,53 +83,9 @@ class Training(Recipe):
     unlabelled: int = setting(0, "unlabelled images of each class, for the semi-supervised methods")
     distractors: int = setting(0, "further classes that only give unlabelled images")
     labelled: float = setting(1.0, "share of each class that is labelled; unlabelled images come from the rest")
-
-
-# --------------------------------------------------------------------------------------------------- the paper's values
-
-PRETRAINING: dict[str, Pretraining] = {
-    # Dense cosine classification: one embedding serves 361 losses.
-    "conv4-cpu": Pretraining(lr=0.2, epochs=30),
-    "tiny": Pretraining(backbone_options="width=0.25", size=32, epochs=4, batch=32, validate_episodes=50),
-    # The shared first stage of the released code: average pool, linear head, drop rates on.
-    "resnet12": Pretraining(backbone="resnet12", backbone_options="drop=0.1,square=5", transform="dmn4-pretrain",
-                            head="linear", dense=0.0, epochs=350, schedule="steps", milestones="100,200,250,300",
-                            validate="meta-baseline", validate_ways=16, validate_every=5, validate_from=300),
-    "wrn28-10": Pretraining(backbone="wrn28-10", transform="dmn4-pretrain", head="linear", dense=0.0, epochs=350,
-                            schedule="steps", milestones="100,200,250,300", validate="meta-baseline",
-                            validate_ways=16, validate_every=5, validate_from=300),
-    "resnet12-cpu": Pretraining(backbone="resnet12", backbone_options="width=0.25,drop=0.1,square=5", epochs=20),
-    # RFS: linear head, 100 epochs, x 0.1 at 60 and 80. With `teacher` its distilled second generation.
-    "rfs": Pretraining(backbone="resnet12", backbone_options="drop=0.1,square=5", transform="rfs", head="linear",
-                       dense=0.0, epochs=100, batch=64, lr=0.05, schedule="steps", milestones="60,80",
-                       validate="meta-baseline"),
-    "negative-margin": Pretraining(transform="negative-margin", head="margin", scale=30.0, dense=0.0, epochs=400,
-                                   batch=256, optimizer="adam", betas="0.9,0.999", lr=3e-3, weight_decay=0.0,
-                                   warmup=0.025, validate="meta-baseline"),
-}
-
-# Sec. 4.2: from scratch, Adam 1e-3, x 0.1 every 10 of 30 epochs; 20,000 episodes an epoch, four a step.
-CONV4 = Training(transform="dmn4-conv4", optimizer="adam", lr=1e-3, weight_decay=0.0, schedule="steps", epochs=30,
-                 episodes=20_000, step_episodes=4, validate_episodes=1000, validate_images=0)
-# Sec. 4.2: after pre-training, momentum SGD 5e-4, x 0.5 every 10 of 40 epochs of 200 episodes; shots averaged.
-RESNET = Training(backbone="resnet12", method_options="shots=mean,temperature=0.5", transform="dmn4-resnet12", lr=5e-4,
-                  schedule="steps", decay=0.5, epochs=40, validate_episodes=1000, validate_images=0)
-FIVE_SHOTS: dict[str, Any] = {"shots": 5, "queries": 10, "validate_shots": 5}
-
-TRAINING: dict[str, Training] = {
-    "conv4": CONV4,
-    "conv4-5shot": replace(CONV4, **FIVE_SHOTS),
-    "resnet12": RESNET,
-    "resnet12-5shot": replace(RESNET, **FIVE_SHOTS),
-    "resnet12-tiered": replace(RESNET, epochs=100),
-    "resnet12-cub": replace(RESNET, every=20),
-    "wrn28-10": replace(RESNET, backbone="wrn28-10", method_options="temperature=4", norm="frozen"),
-    # After conv4-cpu: batch norm stays as the first stage left it, and eight episodes share a batch of embeddings.
-    "conv4-cpu": Training(lr=1e-2, schedule="cosine", epochs=10, episodes=400, step_episodes=8, norm="frozen",
-                          batch_classes=16, batch_images=8, queries=7, clip=10.0),
-    "tiny": Training(backbone_options="width=0.25", size=32, optimizer="adam", lr=3e-3, weight_decay=0.0, epochs=4,
-                     episodes=30, queries=5, schedule="constant", validate_episodes=50),
-}
+    smoothing: float = setting(0.0, "label smoothing, for methods trained by cross-entropy")
+    method_lr: float = setting(1.0, "factor of the learning rate of the method's own layers")
+    kernels: str = setting("learn", "learn the kernels of the backbone, or only a factor of each (scale: E3BM)")
 
 
 # ------------------------------------------------------------------------------------------------------- reading values
@@ -158,9 +116,12 @@ def number_or_text(text: str) -> int | float | str:
     return text
 
 
-def whole_numbers(text: str) -> list[int]:
+def numbers(text: str) -> list[float]:
     """The numbers of a list such as "100,200,250,300"."""
-    return [int(item) for item in filter(None, text.split(","))]
+    try:
+        return [float(item) for item in filter(None, text.split(","))]
+    except ValueError:
+        raise InputError(f"cannot read the list {text!r}; write numbers such as 100,200,250") from None
 
 
 def learning_rate(recipe: Recipe, epoch: float) -> float:
@@ -170,9 +131,10 @@ def learning_rate(recipe: Recipe, epoch: float) -> float:
     if kind == "constant":
         return recipe.lr
     if kind == "steps":
-        passed = (sum(epoch >= mark for mark in whole_numbers(recipe.milestones)) if recipe.milestones
-                  else int(epoch // recipe.every))
-        return recipe.lr * recipe.decay ** passed
+        marks = numbers(recipe.milestones)
+        passed = sum(epoch >= mark for mark in marks) if marks else int(epoch // recipe.every)
+        shares = [1.0, *numbers(recipe.factors)] if recipe.factors else []
+        return recipe.lr * (shares[min(passed, len(shares) - 1)] if shares else recipe.decay**passed)
     if kind == "one-cycle" and share < recipe.warmup:
         return recipe.lr * (0.04 + 0.96 * share / recipe.warmup)
     fall = (share - recipe.warmup) / (1 - recipe.warmup) if kind == "one-cycle" else share
