@@ -14,7 +14,6 @@ from .images import TRANSFORMS, Transform
 from .methods import build_method
 from .methods.base import Method
 from .recipes import parse_options
-from .stages import scaled
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ def transform_of(about: dict[str, str], backbone: Backbone) -> Transform:
     """The test transform that weights say they were trained for, or the usual one of their backbone."""
     if "transform" not in about:
         return usual_transform(backbone)
-    return scaled(TRANSFORMS[about["transform"]][1], json.loads(about["size"]))
+    return TRANSFORMS[about["transform"]][1].scaled_to(json.loads(about["size"]))
 
 
 def usual_transform(backbone: Backbone) -> Transform:

@@ -1,10 +1,8 @@
 """Accuracy over many episodes: embed the split once, then any number of episodes and methods over the stored maps."""
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,15 +19,15 @@ from .data.inspect import copy_name
 from .episodes import Episode, sample_episodes, split_labelled
 from .images import Transform
 from .intervals import Accuracy, accuracy_of
-from .maps import IN_MEMORY, embed_all, pictures, view, views
+from .maps import IN_MEMORY, pictures, views
 from .memory import keep_freed_memory
 from .methods.ablation import score_rules
 from .methods.base import DescriptorMethod
 from .methods.centroid import BaseImages
 from .methods.semi import SemiMethod
 from .methods.vectors import pooled
+from .playing import embed_views, score_stored
 from .runs import Run, progress, write_card
-from .stages import first_of_each_class, generator, stored_size
 
 BASE_IMAGES = 50                                              # of each base class, for methods that train with them
 
@@ -86,16 +84,13 @@ class Table:
                  in_memory: float = IN_MEMORY, seen: Callable[[int], None] = lambda count: None) -> None:
         first = next(iter(contenders.values()))
         self.backbone, self.transform = first.backbone, first.transform
-        self.images = decoded(images, stored_size(self.transform))
+        self.images = decoded(images, self.transform.stored_size)
         self.base = None if base is None else base_images(base, self.transform)
         self.methods = {name: contender.method for name, contender in contenders.items()}
         self.rules = {name: one for name, one in self.methods.items()      # who adopts has a pool of its own
                       if isinstance(one, DescriptorMethod) and not isinstance(one, SemiMethod)}
         kinds = max((views(one, shots) for one in self.methods.values()), key=len)
-        looks: list[Callable[[Tensor], Tensor]] = [
-            self.transform, *(partial(view(self.transform, kind), generator=generator(0, 4, place))
-                              for place, kind in enumerate(kinds))]
-        self.stores = [embed_all(self.backbone, self.images, look, in_memory=in_memory, seen=seen) for look in looks]
+        self.stores = embed_views(self.backbone, self.images, self.transform, kinds, in_memory=in_memory, seen=seen)
         self.means = [store.pooled() for store in self.stores] if any(map(reads_means, self.methods.values())) else []
         self.shots = shots
 
@@ -121,12 +116,7 @@ class Table:
         if hasattr(method, "adapt"):
             return self.score_adapted(method, episode)
         stores = (self.means if reads_means(method) else self.stores)[: 1 + len(views(method, self.shots))]
-        support = torch.cat([store[episode.support] for store in stores])
-        labels = episode.support_labels.repeat(len(stores))
-        query, unlabelled = stores[0][episode.query], {}
-        if "unlabelled" in inspect.signature(method.forward).parameters:
-            unlabelled = {"unlabelled": stores[0][episode.unlabelled]}
-        return method(support, labels, query, **unlabelled)
+        return score_stored(method, stores, episode)
 
     def score_adapted(self, method: Any, episode: Episode) -> Tensor:
         """Scores of a method that trains the backbone for every episode, the slow way: (Q, N)."""
@@ -142,8 +132,7 @@ def reads_means(method: nn.Module) -> bool:
 
 def base_images(base: ImageSet, transform: Transform) -> BaseImages:
     """Some images of every base class, as the backbone takes them, for methods that train with them at test time."""
-    few = first_of_each_class(base.labels, BASE_IMAGES)
-    chosen = decoded(base.rows(few), stored_size(transform))
+    chosen = decoded(base.first_of_each_class(BASE_IMAGES), transform.stored_size)
     return BaseImages(transform(pictures(chosen, slice(None))), torch.from_numpy(chosen.labels))
 
 
@@ -158,7 +147,7 @@ def evaluate(images: ImageSet, contenders: Mapping[str, Contender], protocol: Pr
     `base` are the training classes, for methods that train the backbone at test time.
     """
     keep_freed_memory()
-    found = decoded(images, stored_size(next(iter(contenders.values())).transform))
+    found = decoded(images, next(iter(contenders.values())).transform.stored_size)
     settings = {"stage": "evaluate", "data": found.fingerprint, "set": images.name, **asdict(protocol),
                 "contenders": {name: contender.facts for name, contender in contenders.items()}}
     run = Run(folder, settings, resume, save_every=60) if folder else None

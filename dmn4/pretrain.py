@@ -19,15 +19,14 @@ from .errors import InputError, choose
 from .maps import pictures
 from .memory import keep_freed_memory
 from .methods.heads import ArcHead, CosineHead, LinearHead, MarginHead, ReconstructionHead
+from .playing import Validation
 from .recipes import Pretraining, adjusted
 from .runs import Meter, Run, progress, write_card
+from .seeds import generator, mixed_seed
 from .stages import (
-    Validation,
     check_finite,
     check_recipe,
     end_epoch,
-    generator,
-    mixed_seed,
     origin,
     prepared,
     set_learning_rate,

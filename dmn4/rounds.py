@@ -12,7 +12,7 @@ from .errors import InputError
 from .images import Transform
 from .maps import pictures, view
 from .recipes import Training
-from .stages import generator, mixed_seed
+from .seeds import generator, mixed_seed
 
 
 class Places(NamedTuple):

@@ -1,14 +1,12 @@
-"""What the two training stages share: seeds, optimiser, batch norm, preprocessing, and validation."""
+"""What the two training stages share: optimiser, batch norm, preprocessing, the end of an epoch."""
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
 from .backbones import build_backbone
 from .backbones.base import Backbone
@@ -16,11 +14,9 @@ from .data.cache import decoded
 from .data.folders import ImageSet
 from .data.layouts import open_dataset
 from .data.samples import draw_clutter
-from .episodes import Episode, sample_episodes
 from .errors import InputError, choose
 from .images import TRANSFORMS, Transform
-from .maps import MapStore, embed_all
-from .methods import METHODS, build_method
+from .methods import METHODS
 from .recipes import Recipe, learning_rate, parse_options
 from .runs import Run, draw_curves
 
@@ -28,16 +24,6 @@ OPTIMIZERS = ("sgd", "adam", "adamw")
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
-
-
-def mixed_seed(*numbers: int) -> int:
-    """One seed for a place in a run such as (seed, use, step): equal for equal numbers, unrelated for others."""
-    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
-
-
-def generator(*numbers: int) -> Generator:
-    """A fresh generator for a place in a run."""
-    return Generator().manual_seed(mixed_seed(*numbers))
 
 
 def check_recipe(recipe: Recipe) -> None:
@@ -104,29 +90,12 @@ def train_mode(network: nn.Module, recipe: Recipe) -> None:
 def transforms(recipe: Recipe) -> tuple[Transform, Transform]:
     """The recipe's transforms for training and for testing, at its picture size."""
     train, test = TRANSFORMS[choose("transform", recipe.transform, TRANSFORMS)]
-    return scaled(train, recipe.size), scaled(test, recipe.size)
-
-
-def scaled(transform: Transform, size: int) -> Transform:
-    """The transform for pictures of another size, its padding and resizing in proportion."""
-    if size == transform.size:
-        return transform
-    factor, resize = size / transform.size, transform.resize
-    if isinstance(resize, int):
-        resize = round(resize * factor)
-    elif resize is not None:
-        resize = round(resize[0] * factor), round(resize[1] * factor)
-    return replace(transform, size=size, resize=resize, padding=round(transform.padding * factor))
+    return train.scaled_to(recipe.size), test.scaled_to(recipe.size)
 
 
 def prepared(images: ImageSet, recipe: Recipe) -> ImageSet:
     """The pictures decoded at the size that leaves the recipe's transform nothing to resize."""
-    return decoded(images, stored_size(transforms(recipe)[0]))
-
-
-def stored_size(transform: Transform) -> int | tuple[int, int]:
-    """The size at which pictures are best stored for this transform: it then has nothing to resize."""
-    return transform.size if transform.resize is None else transform.resize
+    return decoded(images, transforms(recipe)[0].stored_size)
 
 
 def origin(run: Run) -> dict[str, Any]:
@@ -168,40 +137,3 @@ def open_split(data: str | Path, split: str) -> ImageSet:
         seed, classes = DRAWN[choose("split", split, DRAWN)]
         return draw_clutter(classes, 40, 0.5, 32, seed)
     return open_dataset(data, split)
-
-
-class Validation:
-    """Accuracy on the same episodes of `val` each time: a few images of every class, embedded anew."""
-
-    def __init__(self, images: ImageSet, recipe: Recipe, channels: int) -> None:
-        few = first_of_each_class(images.labels, recipe.validate_images)
-        self.images, self.recipe, self.transform = images.rows(few), recipe, transforms(recipe)[1]
-        self.method = build_method(recipe.validate, channels=channels, **parse_options(recipe.validate_options))
-        self.episodes = list(sample_episodes(
-            self.images.labels, min(recipe.validate_ways, len(images.classes)), recipe.validate_shots, 15,
-            episodes=recipe.validate_episodes, seed=recipe.seed))
-
-    def __call__(self, backbone: nn.Module, method: nn.Module | None = None) -> float:
-        """Share of correct answers, with this method in place of the recipe's if one is given."""
-        maps = embed_all(backbone, self.images, self.transform)
-        return correct_share(method or self.method, maps, self.episodes)
-
-
-@torch.no_grad()
-def correct_share(method: nn.Module, maps: MapStore, episodes: Iterable[Episode]) -> float:
-    """Share of query images classified correctly over all episodes."""
-    was_training = method.training
-    method.eval()
-    hits = [(method(maps[episode.support], episode.support_labels, maps[episode.query]).argmax(1)
-             == episode.query_labels).float().mean() for episode in episodes]
-    method.train(was_training)
-    return float(torch.stack(hits).mean())
-
-
-def first_of_each_class(labels: np.ndarray, count: int) -> np.ndarray:
-    """Places of the first `count` images of every class (all of them for 0), in order."""
-    if not count:
-        return np.arange(len(labels))
-    order = np.argsort(labels, kind="stable")
-    starts = np.searchsorted(labels[order], labels[order])            # where each image's class begins
-    return np.sort(order[np.arange(len(labels)) - starts < count])

@@ -20,15 +20,15 @@ from .methods import build_method
 from .methods.base import DescriptorMethod
 from .methods.e3bm import merge_kernels, scale_kernels
 from .model import FewShotModel
+from .playing import Validation
 from .recipes import Training, parse_options
 from .rounds import Places, prepare, rounds
 from .runs import Meter, Run, progress, write_card
+from .seeds import mixed_seed
 from .stages import (
-    Validation,
     check_finite,
     check_recipe,
     end_epoch,
-    mixed_seed,
     origin,
     prepared,
     set_learning_rate,

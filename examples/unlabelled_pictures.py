@@ -24,7 +24,6 @@ from dmn4.data.samples import fruit
 from dmn4.evaluate import Protocol, Table
 from dmn4.intervals import accuracy_of, paired_difference
 from dmn4.runs import progress, write_card
-from dmn4.stages import first_of_each_class
 
 TWINS = {"dmn4-semi": "dmn4", "mn4-semi": "mn4", "pn-semi:vector=gap": "protonet"}     # each beside its supervised form
 SETTINGS = {"none": (0, 0), "5 unlabelled": (5, 0), "20 unlabelled": (20, 0), "20, and 5 strange classes": (20, 5)}
@@ -77,7 +76,7 @@ def main(data: str, out: Annotated[Path, typer.Option("-o", "--out", help="Folde
          per_class: int = 40, episodes: int = 400, queries: int = 10) -> None:
     """Accuracy with and without unlabelled pictures, and with strange ones among them."""
     start, everything = time.monotonic(), fruit() if data == "fruit" else read_folder(data)
-    images = everything.rows(first_of_each_class(everything.labels, per_class))
+    images = everything.first_of_each_class(per_class)
     rows = {shots: summary(values) for shots, values in measure(images, episodes, queries).items()}
     name = f"semi-{'-'.join(Path(data).parts[-2:]).lower()}"
     write_card(out / f"{name}.json", data=images.fingerprint, set=images.name, pictures=len(images), ways=5,

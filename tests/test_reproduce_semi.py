@@ -75,7 +75,7 @@ def test_training_draws_unlabelled_images_outside_the_labelled_part(budget):
     assert len(episode.unlabelled) == (5 + recipe.distractors) * 5
 
 
-def test_pretraining_and_validation_see_the_labelled_part_alone(workshop, monkeypatch):
+def test_pretraining_sees_the_labelled_part_alone(workshop, monkeypatch):
     seen = {}
     for stage in ("pretrain", "train"):
         monkeypatch.setattr(semi, stage, lambda images, folder, recipe, *, val, stage=stage, **more: seen.update(
@@ -83,7 +83,7 @@ def test_pretraining_and_validation_see_the_labelled_part_alone(workshop, monkey
     monkeypatch.setattr(semi, "finished", lambda run: None)
     semi.weights(workshop, semi.schedule("tiny", "drawn", "mn4-semi", 1, True, 0))
     counts = {name: np.unique(np.bincount(seen[name].labels)).tolist() for name in seen if "recipe" not in name}
-    assert counts == {"pretrain": [16], "pretrain val": [16], "train": [40], "train val": [16]}
+    assert counts == {"pretrain": [16], "pretrain val": [16], "train": [40], "train val": [40]}
     assert seen["train recipe"].weights.endswith("backbone.safetensors")
 
 

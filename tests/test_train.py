@@ -7,20 +7,28 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
-from toy_runs import RECIPES, TRAIN, run_stage
+from toy_runs import RECIPES, TRAIN, VAL, run_stage
 
 from dmn4.checkpoints import load_model
 from dmn4.data.samples import draw_clutter
 from dmn4.errors import InputError
 from dmn4.maps import MapStore
 from dmn4.methods import build_method
+from dmn4.playing import Validation, correct_share
 from dmn4.recipes import TRAINING, adjusted
 from dmn4.rounds import prepare, rounds
 from dmn4.runs import read_log
-from dmn4.stages import Validation, correct_share, mixed_seed, set_learning_rate, start_optimizer, transforms
+from dmn4.seeds import mixed_seed
+from dmn4.stages import set_learning_rate, start_optimizer, transforms
 from dmn4.train import EpisodeLoss, start_model, train
 
 RECIPE = RECIPES["train"]
+
+
+def start_of_run(recipe):
+    """The model that a run of this recipe starts from."""
+    torch.manual_seed(mixed_seed(recipe.seed, 0))
+    return start_model(recipe)
 
 
 @pytest.mark.parametrize(("method", "options"), [("dn4", "temperature=4"), ("mn4", ""), ("dmn4", ""),
@@ -28,7 +36,7 @@ RECIPE = RECIPES["train"]
 def test_a_short_training_beats_its_start_and_raw_pixels(method, options, tmp_path):
     val = draw_clutter(8, 30, 0.5, 32, seed=1)
     recipe = adjusted(TRAINING["tiny"], method=method, method_options=options, epochs=1, episodes=60)
-    start = start_model(recipe)
+    start = start_of_run(recipe)
     measure = Validation(val, recipe, start.backbone.out_channels)
     before = measure(start.backbone, start.method)
     run = train(draw_clutter(16, 20, 0.5, 32, seed=0), tmp_path, recipe, val=val, shown=False)
@@ -36,7 +44,8 @@ def test_a_short_training_beats_its_start_and_raw_pixels(method, options, tmp_pa
     after = measure(trained.backbone, trained.method)
 
     raw = F.adaptive_avg_pool2d(torch.from_numpy(val.images).permute(0, 3, 1, 2).float(), 16)
-    pixels = correct_share(build_method("protonet", vector="flat"), MapStore(raw.permute(0, 2, 3, 1)), measure.episodes)
+    pixels = correct_share(build_method("protonet", vector="flat"), [MapStore(raw.permute(0, 2, 3, 1))],
+                           measure.episodes)
     assert after > before + 0.15
     assert after > pixels + 0.25
 
@@ -119,19 +128,13 @@ def test_a_loss_that_is_no_number_names_its_episode(tmp_path):
 
 def test_scaled_kernels_learn_factors_and_are_written_as_an_ordinary_backbone(tmp_path):
     recipe = replace(RECIPE, kernels="scale", method="e3bm", method_options="steps=2", epochs=1)
-    start = {name: tensor.clone() for name, tensor in torch_seeded_start(recipe).backbone.state_dict().items()}
+    start = {name: tensor.clone() for name, tensor in start_of_run(recipe).backbone.state_dict().items()}
     run = run_stage("train", tmp_path, recipe=recipe)
     kernel = load_model(run.folder / "model.safetensors").backbone.state_dict()["blocks.0.0.weight"]
     before = start["blocks.0.0.conv.weight"]
     factor = kernel / before
     assert_close(factor, factor[:, :, :1, :1].expand_as(factor), rtol=1e-4, atol=1e-4)      # one factor a kernel
     assert not torch.equal(kernel, before)
-
-
-def torch_seeded_start(recipe):
-    """The model that a run of this recipe starts from."""
-    torch.manual_seed(mixed_seed(recipe.seed, 0))
-    return start_model(recipe)
 
 
 def test_the_methods_own_layers_can_learn_at_another_rate():
@@ -157,3 +160,11 @@ def maps_of(model, images, episode):
     """Support maps, labels and query maps of an episode."""
     maps = model.backbone(images)
     return maps[episode.support], episode.labels, maps[episode.query]
+
+
+def test_validation_sees_the_views_and_the_unlabelled_images_of_its_method():
+    recipe = replace(RECIPE, method="dsn-semi", unlabelled=2, labelled=0.5, validate_episodes=3)
+    model, seen = start_model(recipe), []
+    model.method.register_forward_pre_hook(lambda _, args, more: seen.append((len(args[0]), more)), with_kwargs=True)
+    assert 0 <= Validation(VAL, recipe, model.backbone.out_channels)(model.backbone, model.method) <= 1
+    assert [(support, len(more["unlabelled"])) for support, more in seen] == [(3 * 2, 3 * 2)] * 3     # flips; 2 a class

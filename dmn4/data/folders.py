@@ -49,6 +49,14 @@ class ImageSet:
         """Pictures of each class: (number of classes,)."""
         return np.bincount(self.labels, minlength=len(self.classes))
 
+    def first_of_each_class(self, count: int) -> "ImageSet":
+        """The first `count` pictures of every class (all of them for 0), in order."""
+        if not count:
+            return self
+        order = np.argsort(self.labels, kind="stable")
+        starts = np.searchsorted(self.labels[order], self.labels[order])      # where each picture's class begins
+        return self.rows(np.sort(order[np.arange(len(self)) - starts < count]))
+
     def rows(self, rows: np.ndarray | Sequence[int]) -> "ImageSet":
         """The chosen pictures, in this order; all classes keep their labels. Neighbouring rows of a map stay a map."""
         rows = np.asarray(rows)

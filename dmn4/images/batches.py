@@ -1,7 +1,7 @@
 """Stored pictures in batches, as a network sees them: scale, crop, flip, jitter, normalise. Bytes in, floats out."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -122,6 +122,22 @@ class Transform:
         if self.jitter:
             batch = jitter_batch(batch, self.jitter, generator)
         return normalise(batch, self.mean, self.std)
+
+    @property
+    def stored_size(self) -> int | tuple[int, int]:
+        """The size at which pictures are best stored: nothing is left to resize."""
+        return self.size if self.resize is None else self.resize
+
+    def scaled_to(self, size: int) -> "Transform":
+        """The same for pictures of another size, padding and resizing in proportion."""
+        if size == self.size:
+            return self
+        factor, resize = size / self.size, self.resize
+        if isinstance(resize, int):
+            resize = round(resize * factor)
+        elif resize is not None:
+            resize = round(resize[0] * factor), round(resize[1] * factor)
+        return replace(self, size=size, resize=resize, padding=round(self.padding * factor))
 
     def _resized(self, height: int, width: int) -> tuple[int, int]:
         if self.resize is None:

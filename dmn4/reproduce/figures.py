@@ -32,7 +32,6 @@ from ..intervals import accuracy_of
 from ..maps import MapStore, embed_all, pictures
 from ..methods import build_method
 from ..methods.base import DescriptorMethod
-from ..stages import stored_size
 from .frame import Entry, Workshop
 from .page import STYLE
 from .sheets import DATA, plan_for
@@ -52,7 +51,7 @@ def contender(workshop: Workshop, data: str, method: str, backbone: str = "conv4
 
 def embedded(workshop: Workshop, data: str, one: Contender) -> tuple[ImageSet, MapStore]:
     """The test pictures of a data set, and their maps."""
-    images = decoded(workshop.open(data, "test"), stored_size(one.transform))
+    images = decoded(workshop.open(data, "test"), one.transform.stored_size)
     return images, embed_all(one.backbone, images, one.transform)
 
 
@@ -137,7 +136,7 @@ def receptive_field(workshop: Workshop, picture: Path) -> Drawn:
     panes = {}
     for data in available(workshop, "miniimagenet", "cub"):
         one = contender(workshop, data, "mn4")
-        images = decoded(workshop.open(data, "test"), stored_size(one.transform))
+        images = decoded(workshop.open(data, "test"), one.transform.stored_size)
         panes[NAMES[data]] = [receptive_task(one, images, task) for task in tasks_of(images, 1, 2)]
     draw_receptive(panes, picture)
     return "Receptive fields of what MN4 keeps (Conv-4); the true class is framed", []

@@ -40,7 +40,7 @@ NOTES = {
     "paper": "",
 }
 NOTE = ("40 % labelled in training, validation and test classes, the split drawn once per seed; 5 unlabelled images of "
-        "each class in training, 20 in test; weights are chosen on labelled validation images alone; pn, tpn and dsn "
+        "each class in training and validation, 20 in test; pn, tpn and dsn "
         "on the classic Conv-4 (5 x 5 maps of 84 pixels), the others on the paper's (19 x 19); TPN's own paper has "
         "50.43 and 64.95 with distractors")
 
@@ -82,17 +82,17 @@ def labelled_part(images: ImageSet, seed: int) -> ImageSet:
 
 
 def weights(workshop: Workshop, plan: Plan) -> Path:
-    """The run folder of a plan, done, resumed or found done; pre-training and validation see the labelled part."""
+    """The run folder of a plan, done, resumed or found done; pre-training sees the labelled part alone."""
     assert plan.training
     seed, folder = plan.training.seed, workshop.out / "runs" / f"{plan.key}-labelled"
     images, val = workshop.open(plan.data, "train"), workshop.val(plan.data)
-    known, after = val and labelled_part(val, seed), plan.training
+    after = plan.training
     if plan.pretraining:
         before = workshop.out / "runs" / f"{replace(plan, training=None).key}-labelled"
-        finished(pretrain(labelled_part(images, seed), before, plan.pretraining, val=known, resume=True,
-                          shown=workshop.shown))
+        finished(pretrain(labelled_part(images, seed), before, plan.pretraining,
+                          val=val and labelled_part(val, seed), resume=True, shown=workshop.shown))
         after = replace(after, weights=str(before / "backbone.safetensors"))
-    finished(train(images, folder, after, val=known, resume=True, shown=workshop.shown))
+    finished(train(images, folder, after, val=val, resume=True, shown=workshop.shown))
     return folder
 
 
