@@ -1,14 +1,17 @@
 """Several methods, votes or runs on the same episodes: means, intervals, paired differences, a picture."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from .checkpoints import write_file
 from .contenders import Contender, find_trained
 from .evaluate import Results
 from .intervals import Accuracy, Difference, paired_difference
+from .methods import METHODS
+from .methods.semi import SemiMethod
 
 
 @dataclass(frozen=True)
@@ -20,22 +23,39 @@ class Row:
     difference: Difference | None        # to the first contender; None for itself
 
 
-def compare(results: Results, formula: str = "t") -> list[Row]:
+UNTRAINED = "†"
+FOOTNOTE = f"{UNTRAINED} holds layers that were not trained"
+IN_ALL = {"deepemd": "deepemd:side=5"}   # how "all" writes a method that is too slow as it comes
+
+
+def compare(results: Results, formula: str = "t", untrained: Collection[str] = ()) -> list[Row]:
     """A row for every contender of an evaluation, in its order; the first one is what the others are compared with."""
-    first, *others = results.values
-    return [Row(first, results.accuracy(first, formula), None)] + [
-        Row(name, results.accuracy(name, formula), paired_difference(results.values[name], results.values[first]))
-        for name in others]
+    first = next(iter(results.values))
+    return [Row(f"{name} {UNTRAINED}" if name in untrained else name, results.accuracy(name, formula),
+                None if name == first else paired_difference(values, results.values[first]))
+            for name, values in results.values.items()]
+
+
+def spread_all(texts: Sequence[str]) -> list[str]:
+    """The contenders with the word `all` replaced by every supervised method that is not named."""
+    named = {text.rpartition("@")[2].split(":")[0] for text in texts}
+    rest = [IN_ALL.get(name, name) for name, kind in METHODS.items() if name not in named and not is_semi(kind)]
+    return [name for text in texts for name in (rest if text == "all" else [text])]
+
+
+def is_semi(kind: Any) -> bool:
+    """Whether a method learns from unlabelled images, and without any is the twin of another one."""
+    return isinstance(kind, type) and issubclass(kind, SemiMethod)
 
 
 def parse_contenders(texts: Sequence[str], weights: str = "", backbone: str = "conv4") -> dict[str, Contender]:
-    """Contenders written as [RUN@]METHOD[:option=value,...]; those without a run share `weights`.
+    """Contenders written as [RUN@]METHOD[:option=value,...] or `all`; those without a run share `weights`.
 
     "runs/a@dmn4" and "runs/b@" (with the method it was trained with) compare two runs; "dmn4" and "dmn4:vote=rank" two
     votes on one backbone, embedded once.
     """
     found = {}
-    for text in texts:
+    for text in spread_all(texts):
         run, at, method = text.rpartition("@")
         found[text] = (run if at else weights, method)
     trained = {run: find_trained(run, backbone) for run in {run for run, _ in found.values()}}
@@ -44,9 +64,10 @@ def parse_contenders(texts: Sequence[str], weights: str = "", backbone: str = "c
 
 def markdown(rows: Sequence[Row]) -> str:
     """The rows as a Markdown table."""
+    notes = f"\n{FOOTNOTE}\n" if any(row.name.endswith(UNTRAINED) for row in rows) else ""
     lines = ["| method | accuracy % | difference | p | tighter |", "|---|---|---|---|---|"]
     lines += [f"| {row.name} | {row.accuracy} | {' | '.join(cells(row.difference))} |" for row in rows]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + notes
 
 
 def cells(difference: Difference | None) -> tuple[str, str, str]:

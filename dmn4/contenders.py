@@ -43,6 +43,8 @@ class Trained:
         own = self.method if not method or (name == self.facts.get("method") and not options) else None
         chosen = own or build_method(name, channels=self.backbone.out_channels, **parse_options(options))
         facts = self.facts | ({"method": name, "method_options": options} if method else {})
+        if own is None and chosen.needs_training:
+            facts["untrained"] = True                          # its own layers are noise
         return Contender(self.backbone, chosen.eval(), self.transform, facts)
 
 

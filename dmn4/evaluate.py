@@ -113,7 +113,7 @@ class Table:
 
     def score(self, method: nn.Module, episode: Episode) -> Tensor:
         """Scores of one method that shares no search: (Q, N)."""
-        if hasattr(method, "adapt"):
+        if hasattr(method, "adapt") and self.base is not None:
             return self.score_adapted(method, episode)
         stores = (self.means if reads_means(method) else self.stores)[: 1 + len(views(method, self.shots))]
         return score_stored(method, stores, episode)

@@ -5,8 +5,9 @@ import pytest
 
 from dmn4.backbones import build_backbone
 from dmn4.checkpoints import save_backbone
-from dmn4.compare import compare, draw, markdown, parse_contenders
+from dmn4.compare import compare, draw, markdown, parse_contenders, spread_all
 from dmn4.evaluate import Protocol, Results
+from dmn4.methods import METHODS
 
 RESULTS = Results({"dn4": np.array([[0.5, 0.75, 0.25, 0.5]]), "dmn4": np.array([[0.625, 0.75, 0.375, 0.625]])},
                   Protocol())
@@ -40,3 +41,20 @@ def test_contenders_of_one_run_share_its_backbone_and_others_have_their_own(tmp_
     assert first.backbone is second.backbone
     assert first.backbone is not third.backbone
     assert second.method.vote == "rank"
+
+
+def test_a_method_whose_layers_were_never_trained_is_marked():
+    entered = parse_contenders(["dmn4", "feat"])
+    assert [name for name, one in entered.items() if one.facts.get("untrained")] == ["feat"]
+    text = markdown(compare(RESULTS, untrained=["dmn4"]))
+    assert "| dmn4 † |" in text
+    assert "† holds layers that were not trained" in text
+    assert "†" not in markdown(compare(RESULTS))
+
+
+def test_all_stands_for_every_supervised_method_that_is_not_named():
+    spread = spread_all(["dmn4", "runs/a@dn4:k=3", "all"])
+    assert spread[:2] == ["dmn4", "runs/a@dn4:k=3"]
+    assert {name.split(":")[0] for name in spread[2:]} == {
+        name for name in METHODS if name not in ("dmn4", "dn4") and not name.endswith(("-semi", "-masked"))}
+    assert "deepemd:side=5" in spread

@@ -145,3 +145,11 @@ def test_unknown_options_are_refused():
         DeepEMD(solver="opencv")
     with pytest.raises(InputError, match="unknown gradient 'none'"):
         DeepEMD(gradient="none")
+
+
+def test_larger_maps_can_be_averaged_first():
+    generator = torch.Generator().manual_seed(0)
+    support, query = (torch.rand(3, 4, 6, 6, generator=generator) for _ in range(2))
+    labels = torch.arange(3)
+    small = [F.adaptive_avg_pool2d(maps, 2) for maps in (support, query)]
+    assert_close(DeepEMD(side=2)(support, labels, query), DeepEMD()(small[0], labels, small[1]))

@@ -146,8 +146,14 @@ def test_a_flipped_view_is_the_mirrored_picture():
 def test_a_method_that_adapts_the_backbone_sees_the_support_pictures(backbone):
     adapted = []
     method = Counting(adapt=lambda network, images, labels, base: adapted.append(images.shape) or network)
-    evaluate(IMAGES, {"x": Contender(backbone, method, LOOK)}, Protocol(3, 1, 2, 2), shown=False)
+    evaluate(IMAGES, {"x": Contender(backbone, method, LOOK)}, Protocol(3, 1, 2, 2), base=IMAGES, shown=False)
     assert adapted == [(3, 3, 24, 24)] * 2
+
+
+def test_without_base_images_it_is_used_on_stored_maps(backbone):
+    method = Counting(adapt=lambda *_: pytest.fail("nothing to adapt with"))
+    evaluate(IMAGES, {"x": Contender(backbone, method, LOOK)}, Protocol(3, 1, 2, 2), shown=False)
+    assert len(method.rows) == 2
 
 
 def test_unlabelled_images_reach_the_methods_that_take_them(backbone):

@@ -166,12 +166,13 @@ def print_results(results: Any, formula: str, out: Path) -> None:
 
 
 def compare(data: Data, contenders: Annotated[list[str], typer.Argument(
-            help="[RUN@]METHOD[:option=value,...], two or more; the first is what the others are compared with")],
+            help="[RUN@]METHOD[:option=value,...], two or more; the first is what the others are compared with; "
+                 "`all` stands for every method not named")],
             weights: Annotated[str, typer.Option(help="run folder, weights file or name for those without RUN@")] = "",
             backbone: Annotated[str, typer.Option(help="backbone of shipped or random weights")] = "conv4",
             out: Out = Path("runs/compare"), split: Split = "test", ways: Ways = 5, shots: Shots = 1,
             queries: Queries = 15, episodes: Episodes = 1000, repeats: Repeats = 1, seed: Seed = 0,
-            formula: Formula = "t", memory: Memory = 4.0, resume: Resume = False) -> None:
+            formula: Formula = "t", base_split: BaseSplit = "", memory: Memory = 4.0, resume: Resume = False) -> None:
     """Runs, methods or votes on the same episodes: intervals, paired differences, a picture.
 
     Example: dmn4 compare data/cub dn4 mn4 dmn4 dmn4:vote=rank --weights runs/cub
@@ -184,14 +185,15 @@ def compare(data: Data, contenders: Annotated[list[str], typer.Argument(
     from dmn4.evaluate import evaluate as run
     from dmn4.stages import open_split
 
-    if len(contenders) < 2:
+    entered = parse_contenders(contenders, weights, backbone)
+    if len(entered) < 2:
         raise InputError(f"{contenders[0]!r} alone cannot be compared; name at least two, such as dn4 dmn4")
-    results = run(open_split(data, split), parse_contenders(contenders, weights, backbone),
-                  Protocol(ways, shots, queries, episodes, repeats, seed), out, resume=resume, in_memory=1e9 * memory)
+    results = run(open_split(data, split), entered, Protocol(ways, shots, queries, episodes, repeats, seed), out,
+                  resume=resume, base=open_split(data, base_split) if base_split else None, in_memory=1e9 * memory)
     if not results.is_complete:
         print_results(results, formula, out)
         return
-    rows = rows_of(results, formula)
+    rows = rows_of(results, formula, [name for name, one in entered.items() if one.facts.get("untrained")])
     write_file(out / "compare.md", markdown(rows))
     draw(rows, out / "compare.png")
     print_comparison(rows, out)
@@ -203,10 +205,11 @@ def print_comparison(rows: Any, out: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from dmn4.compare import cells
+    from dmn4.compare import FOOTNOTE, UNTRAINED, cells
 
     table = Table("method", "accuracy %", "difference", "p", "tighter",
-                  caption=f"differences are paired, to the first row; tighter: than of two separate evaluations; {out}")
+                  caption=f"differences are paired, to the first row; tighter: than of two separate evaluations; {out}"
+                  + (f"; {FOOTNOTE}" if any(row.name.endswith(UNTRAINED) for row in rows) else ""))
     for row in rows:
         table.add_row(row.name, str(row.accuracy), *cells(row.difference))
     Console().print(table)
