@@ -2,11 +2,11 @@
 
 import io
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from .checkpoints import write_file
+from .checkpoints import read_json, write_file, write_json
 from .contenders import Contender, find_trained
 from .evaluate import Results
 from .intervals import Accuracy, Difference, paired_difference
@@ -94,3 +94,12 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=150)
     write_file(path, picture.getvalue())
+
+
+def save(rows: Sequence[Row], folder: Path) -> None:
+    """Write the comparison beside the result card of its evaluation, and the paired differences into that card."""
+    write_file(folder / "compare.md", markdown(rows))
+    draw(rows, folder / "compare.png")
+    found = {row.name.removesuffix(f" {UNTRAINED}"): asdict(row.difference) for row in rows if row.difference}
+    card = read_json(folder / "card.json")
+    write_json(folder / "card.json", card | {"compared_with": rows[0].name, "differences": found})

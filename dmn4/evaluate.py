@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -77,6 +77,13 @@ class Results:
         return accuracy_of(self.values[name], formula)
 
 
+class Kept(NamedTuple):
+    """What a rule keeps of the query descriptors."""
+
+    share: float                         # of all of them
+    true: float                          # share of the kept ones whose nearest neighbour is of their own class
+
+
 class Table:
     """One backbone, its maps of the split, and the methods that play over them."""
 
@@ -104,12 +111,17 @@ class Table:
         return {name: float((score.argmax(1) == episode.query_labels).float().mean()) for name, score in scores.items()}
 
     @torch.no_grad()
-    def kept_shares(self, protocol: Protocol, episodes: int = 20) -> Iterator[tuple[str, float]]:
-        """The share of query descriptors that each rule keeps, over the first few episodes."""
+    def kept_shares(self, protocol: Protocol, episodes: int = 20) -> Iterator[tuple[str, "Kept"]]:
+        """What each rule keeps, over the first few episodes."""
         few, maps = list(islice(protocol.draw(self.images.labels), episodes)), self.stores[0]
         for name, rule in self.rules.items():
-            kept = [rule.kept(maps[one.support], one.support_labels, maps[one.query]).float().mean() for one in few]
-            yield name, float(torch.stack(kept).mean())
+            kept, true = 0.0, 0.0
+            for one in few:
+                matches = rule.match(maps[one.support], one.support_labels, maps[one.query])
+                mask = rule.keep(matches)                                                       # (Q, M)
+                kept += float(mask.float().mean()) / len(few)
+                true += float((matches.winner == one.query_labels[:, None])[mask].float().mean()) / len(few)
+            yield name, Kept(kept, true)
 
     def score(self, method: nn.Module, episode: Episode) -> Tensor:
         """Scores of one method that shares no search: (Q, N)."""
@@ -169,7 +181,7 @@ def evaluate(images: ImageSet, contenders: Mapping[str, Contender], protocol: Pr
                       f"{images.name}, fingerprint {found.fingerprint} ({copy_name(found) or 'no copy known by name'})")
     if run:
         save_values(run, values)
-        write_results(run, results, {name: share for table in tables for name, share in table.kept_shares(protocol)})
+        write_results(run, results, {name: one for table in tables for name, one in table.kept_shares(protocol)})
     return results
 
 
@@ -200,10 +212,11 @@ def save_values(run: Run, values: Mapping[str, np.ndarray]) -> None:
                  {name: torch.from_numpy(value) for name, value in values.items()}, {"seconds": run.seconds})
 
 
-def write_results(run: Run, results: Results, kept: Mapping[str, float]) -> None:
-    """Write the result card, with both interval formulas and the share of descriptors that each rule keeps."""
+def write_results(run: Run, results: Results, kept: Mapping[str, Kept]) -> None:
+    """Write the result card, with both interval formulas and what each rule keeps."""
     if results.is_complete and not (run.folder / "card.json").exists():
         found = {name: {"mean": results.accuracy(name).mean, "half_width_t": results.accuracy(name).half_width,
-                        "half_width_normal": results.accuracy(name, "normal").half_width, "kept": kept.get(name)}
+                        "half_width_normal": results.accuracy(name, "normal").half_width,
+                        **({"kept": kept[name].share, "kept_true": kept[name].true} if name in kept else {})}
                  for name in results.values}
         write_card(run.folder / "card.json", **run.settings, results=found, seconds=run.elapsed)

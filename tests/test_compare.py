@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dmn4.backbones import build_backbone
-from dmn4.checkpoints import save_backbone
-from dmn4.compare import compare, draw, markdown, parse_contenders, spread_all
+from dmn4.checkpoints import read_json, save_backbone, write_json
+from dmn4.compare import compare, draw, markdown, parse_contenders, save, spread_all
 from dmn4.evaluate import Protocol, Results
 from dmn4.methods import METHODS
 
@@ -58,3 +58,14 @@ def test_all_stands_for_every_supervised_method_that_is_not_named():
     assert {name.split(":")[0] for name in spread[2:]} == {
         name for name in METHODS if name not in ("dmn4", "dn4") and not name.endswith(("-semi", "-masked"))}
     assert "deepemd:side=5" in spread
+
+
+def test_the_card_tells_the_paired_differences(tmp_path):
+    write_json(tmp_path / "card.json", {"results": {}})
+    rows = compare(RESULTS, untrained=["dmn4"])
+    save(rows, tmp_path)
+    card = read_json(tmp_path / "card.json")
+    assert card["compared_with"] == "dn4"
+    assert card["differences"]["dmn4"]["mean"] == pytest.approx(0.09375)
+    assert "results" in card
+    assert (tmp_path / "compare.md").read_text() == markdown(rows)

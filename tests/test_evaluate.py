@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from dmn4.backbones import build_backbone
-from dmn4.checkpoints import save_backbone, save_model
+from dmn4.checkpoints import read_json, save_backbone, save_model
 from dmn4.contenders import Contender, Trained, find_trained
 from dmn4.data.samples import draw_clutter
 from dmn4.errors import InputError
@@ -213,3 +213,13 @@ def test_a_folder_without_weights_is_named(tmp_path):
 def test_pooled_maps_are_the_means():
     store = MapStore(torch.arange(8.0).reshape(1, 2, 2, 2))
     assert store.pooled()[torch.tensor([0])].flatten().tolist() == [3.0, 4.0]
+
+
+def test_the_card_tells_how_much_a_rule_keeps_and_how_much_of_that_is_near_its_own_class(backbone, tmp_path):
+    contenders = {name: Contender(backbone, build_method(name), LOOK) for name in ("dn4", "dmn4", "protonet")}
+    evaluate(IMAGES, contenders, Protocol(3, 1, 2, 2), tmp_path, shown=False)
+    results = read_json(tmp_path / "card.json")["results"]
+    assert results["dn4"]["kept"] == 1
+    assert 0 < results["dmn4"]["kept"] < 1
+    assert all(0 < results[name]["kept_true"] <= 1 for name in ("dn4", "dmn4"))
+    assert "kept" not in results["protonet"]

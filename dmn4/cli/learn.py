@@ -177,9 +177,8 @@ def compare(data: Data, contenders: Annotated[list[str], typer.Argument(
 
     Example: dmn4 compare data/cub dn4 mn4 dmn4 dmn4:vote=rank --weights runs/cub
     """
-    from dmn4.checkpoints import write_file
     from dmn4.compare import compare as rows_of
-    from dmn4.compare import draw, markdown, parse_contenders
+    from dmn4.compare import parse_contenders, save
     from dmn4.errors import InputError
     from dmn4.evaluate import Protocol
     from dmn4.evaluate import evaluate as run
@@ -194,8 +193,7 @@ def compare(data: Data, contenders: Annotated[list[str], typer.Argument(
         print_results(results, formula, out)
         return
     rows = rows_of(results, formula, [name for name, one in entered.items() if one.facts.get("untrained")])
-    write_file(out / "compare.md", markdown(rows))
-    draw(rows, out / "compare.png")
+    save(rows, out)
     print_comparison(rows, out)
     typer.echo(f"data: {results.data}")
 

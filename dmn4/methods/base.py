@@ -90,8 +90,13 @@ class DescriptorMethod(Method):
     @torch.no_grad()
     def kept(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
         """q* of an episode: (n, C, H, W), (n,), (Q, C, H, W) -> bool (Q, M)."""
+        return self.keep(self.match(support, labels, query))
+
+    @torch.no_grad()
+    def match(self, support: Tensor, labels: Tensor, query: Tensor) -> Matches:
+        """What the search finds in an episode: (n, C, H, W), (n,), (Q, C, H, W) -> Matches."""
         pool = pool_support(support, labels, self.shots, self.pyramid)
-        return self.keep(search(describe(query, self.pyramid), pool, self.partners, self.answers))
+        return search(describe(query, self.pyramid), pool, self.partners, self.answers)
 
 
 def images_at_once(query: Tensor, pool: SupportPool) -> int:
