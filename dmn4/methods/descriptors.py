@@ -40,7 +40,8 @@ def describe(maps: Tensor, pyramid: str = "") -> Tensor:
     `pyramid` joins coarser views: "2,1" adds the means of a 2 x 2 and of a 1 x 1 grid. Zero vectors stay zero.
     """
     scales = [maps, *(F.adaptive_avg_pool2d(maps, side) for side in pyramid_sides(pyramid))]
-    descriptors = torch.cat([scale.flatten(2) for scale in scales], dim=2).transpose(1, 2)   # (B, M, C)
+    each = [scale.flatten(2).mT for scale in scales]                                         # (B, M, C) each
+    descriptors = torch.cat(each, dim=1) if pyramid else each[0]      # channels-last maps are not copied
     if descriptors.dtype in (torch.float16, torch.bfloat16):      # cosines deserve float32
         descriptors = descriptors.float()
     return F.normalize(descriptors.contiguous(), dim=-1)
