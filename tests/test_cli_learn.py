@@ -40,7 +40,8 @@ def test_two_stages_an_evaluation_and_a_comparison(tmp_path, capsys):
     (["compare", "drawn", "dn4"], "'dn4' alone cannot be compared"),
     (["reproduce", "table-9"], "unknown table or figure 'table-9'"),
     (["reproduce", "odm", "--picture"], "--picture goes with semi, not with 'odm'"),
-    (["reproduce", "odm", "--data", "cub"], "cannot read --data 'cub'; write NAME=FOLDER"),
+    (["reproduce", "odm", "--data", "cub"], "cannot read --data 'cub'; write NAME=VALUE"),
+    (["reproduce", "odm", "--weights", "cub=runs/cub"], "--weights goes with tsne"),
 ])
 def test_a_mistake_is_one_line_before_any_work(arguments, message, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)

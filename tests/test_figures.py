@@ -4,6 +4,7 @@ import torch
 from PIL import Image
 
 from dmn4.backbones import build_backbone
+from dmn4.checkpoints import save_backbone
 from dmn4.contenders import Contender, usual_transform
 from dmn4.episodes import sample_episodes
 from dmn4.errors import InputError
@@ -24,7 +25,7 @@ from dmn4.maps import MapStore
 from dmn4.methods import build_method
 from dmn4.methods.neighbors import relative_closeness
 from dmn4.reproduce import Workshop
-from dmn4.reproduce.figures import FIGURES, available, figure
+from dmn4.reproduce.figures import FIGURES, available, backbones, figure
 
 RULES = {name: build_method(name) for name in ("dn4", "odm", "mn4", "dmn4")}
 LABELS = np.repeat(np.arange(3), 6)
@@ -128,3 +129,17 @@ def test_every_figure_is_drawn_at_the_smallest_budget(name, tmp_path_factory):
     folder = tmp_path_factory.getbasetemp() / "figures"               # one folder: they share trainings
     page = FIGURES[name].run(Workshop(folder, "tiny", {}, shown=False), name)
     assert Image.open(page.with_suffix(".png")).size[0] > 500
+
+
+def test_a_figure_can_use_given_weights_instead_of_training(tmp_path, monkeypatch):
+    weights = tmp_path / "some.safetensors"
+    save_backbone(weights, build_backbone("conv4", width=0.125), {"transform": "mcl-stored", "size": 32})
+    workshop = Workshop(tmp_path, "tiny", {"miniimagenet": "drawn"}, shown=False,
+                        given={"miniimagenet/conv4": str(weights)})
+    monkeypatch.setattr(Workshop, "weights", lambda *_: pytest.fail("nothing to train"))
+    page = FIGURES["nearest-to-truth"].run(workshop, "nearest-to-truth").read_text()
+    assert f"weights: miniimagenet/conv4: {weights}" in page
+    assert "miniImageNet: dn4" in page
+    assert backbones(workshop, "miniimagenet") == ["conv4"]
+    with pytest.raises(InputError, match="this figure needs"):
+        available(Workshop(tmp_path, "cpu", {"cub": "drawn"}, given=workshop.given), "cub")

@@ -1,7 +1,7 @@
 """dmn4 pretrain | train | evaluate | compare | reproduce."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Optional
@@ -218,6 +218,8 @@ def print_comparison(rows: Any, out: Path) -> None:
 def reproduce(name: Annotated[str, typer.Argument(help="table or figure; see --list")] = "",
               budget: Annotated[str, typer.Option(help="tiny (minutes), cpu (hours on two cores) or paper")] = "tiny",
               data: Annotated[list[str] | None, typer.Option(help="NAME=FOLDER; may be repeated")] = None,
+              weights: Annotated[list[str] | None, typer.Option(
+                  help="DATA[/BACKBONE]=RUN; a figure uses these weights instead of training; may be repeated")] = None,
               out: Out = Path("runs/reproduce"),
               picture: Annotated[bool, typer.Option("--picture", help="draw what classes adopt (semi only)")] = False,
               show_list: Annotated[bool, typer.Option("--list", help="name what can be reproduced")] = False) -> None:
@@ -227,23 +229,36 @@ def reproduce(name: Annotated[str, typer.Argument(help="table or figure; see --l
     """
     from dmn4.errors import InputError, choose
     from dmn4.reproduce import ENTRIES, Workshop
+    from dmn4.reproduce.figures import FIGURES
     from dmn4.reproduce.sheets import BUDGETS, DATA
 
     if show_list or not name:
         typer.echo("\n".join(f"{key:16} {entry.about}" for key, entry in ENTRIES.items()))
         return
-    folders = {}
-    for text in data or []:
-        which, equals, folder = text.partition("=")
-        if not equals:
-            raise InputError(f"cannot read --data {text!r}; write NAME=FOLDER with one of {', '.join(DATA)}")
-        folders[choose("data set", which, DATA)] = folder
+    folders = read_pairs("--data", data, DATA)
+    given = read_pairs("--weights", weights, [f"{one}/{network}" for one in DATA for network in ("conv4", "resnet12")])
+    if given and name not in FIGURES:
+        raise InputError(f"--weights goes with {', '.join(FIGURES)}; {name!r} trains its own")
     entry = ENTRIES[choose("table or figure", name, ENTRIES)]
     run = entry.picture if picture else entry.run
     if run is None:
         having = ", ".join(key for key, one in ENTRIES.items() if one.picture)
         raise InputError(f"--picture goes with {having}, not with {name!r}")
-    print_page(run(Workshop(out, choose("budget", budget, BUDGETS), folders), name))
+    print_page(run(Workshop(out, choose("budget", budget, BUDGETS), folders, given=given), name))
+
+
+def read_pairs(flag: str, texts: list[str] | None, names: Iterable[str]) -> dict[str, str]:
+    """NAME=VALUE pairs of a flag, their names checked; a name without its /BACKBONE means conv4."""
+    from dmn4.errors import InputError, choose
+
+    found, known = {}, list(names)
+    for text in texts or []:
+        which, equals, value = text.partition("=")
+        if not equals:
+            raise InputError(f"cannot read {flag} {text!r}; write NAME=VALUE with one of {', '.join(known)}")
+        found[choose(flag, which if which in known else f"{which}/conv4" if f"{which}/conv4" in known else which,
+                     known)] = value
+    return found
 
 
 def print_page(path: Path) -> None:

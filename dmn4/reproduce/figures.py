@@ -45,7 +45,9 @@ Drawn = tuple[str, list[str]]                                 # title of a page,
 
 
 def contender(workshop: Workshop, data: str, method: str, backbone: str = "conv4") -> Contender:
-    """A method with the weights that a budget affords for it."""
+    """A method with the weights that were given for the data, or with those that a budget affords for it."""
+    if workshop.given:
+        return find_trained(workshop.given[f"{data}/{backbone}"], backbone).enter(method)
     return find_trained(str(workshop.weights(plan_for(workshop.budget, data, method, 1, backbone)))).enter(method)
 
 
@@ -57,10 +59,15 @@ def embedded(workshop: Workshop, data: str, one: Contender) -> tuple[ImageSet, M
 
 def available(workshop: Workshop, *names: str) -> list[str]:
     """The data sets of these that are at hand; at the smallest budget, if there are none, the drawn pictures."""
-    found = [name for name in names if name in workshop.data]
+    found = [name for name in names if name in workshop.data and (not workshop.given or backbones(workshop, name))]
     if not found and workshop.budget != "tiny":
         raise InputError("this figure needs " + " or ".join(f"{DATA[name]}: --data {name}=FOLDER" for name in names))
     return found or ["drawn"]
+
+
+def backbones(workshop: Workshop, data: str) -> list[str]:
+    """A shallow and a deep network, or those of the two whose weights were given."""
+    return [name for name in ("conv4", "resnet12") if not workshop.given or f"{data}/{name}" in workshop.given]
 
 
 def rule(name: str) -> DescriptorMethod:
@@ -95,7 +102,7 @@ def kde(workshop: Workshop, picture: Path) -> Drawn:
     data, = available(workshop, "miniimagenet")
     panels: dict[str, dict[str, torch.Tensor]] = {}
     count = SAMPLED[workshop.budget]
-    for backbone in ("conv4", "resnet12"):
+    for backbone in backbones(workshop, data):
         panels[backbone] = {}
         for name in ("dn4", "mn4", "dmn4"):
             images, maps = embedded(workshop, data, contender(workshop, data, name, backbone))
@@ -167,7 +174,9 @@ def write_figure(draw: Callable[[Workshop, Path], Drawn], workshop: Workshop, na
     path = workshop.out / f"{name}-{workshop.budget}.md"
     picture = path.with_suffix(".png")
     title, lines = draw(workshop, picture)
-    notes = [*lines, f"budget: {workshop.budget}", *([] if workshop.data else ["drawn objects, not photographs"])]
+    spent = ", ".join(f"{name}: {weights}" for name, weights in workshop.given.items())
+    notes = [*lines, f"weights: {spent}" if spent else f"budget: {workshop.budget}"]
+    notes += [] if workshop.data else ["drawn objects, not photographs"]
     text = [f"# {title}", "", f"![{title}]({picture.name})", "", *(f"- {one}" for one in notes), ""]
     write_file(path, "\n".join(text))
     inside = f"data:image/png;base64,{base64.b64encode(picture.read_bytes()).decode()}"

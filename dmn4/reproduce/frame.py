@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -28,6 +28,7 @@ class Workshop:
     budget: str
     data: Mapping[str, str]              # name -> folder
     shown: bool = True
+    given: Mapping[str, str] = field(default_factory=dict)       # DATA/BACKBONE -> weights that figures use as they are
 
     def open(self, name: str, split: str) -> ImageSet:
         """A split of a data set, or of the drawn pictures."""
