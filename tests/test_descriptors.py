@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from dmn4.errors import InputError
-from dmn4.methods.descriptors import describe, mean_maps, pool_support
+from dmn4.methods.descriptors import describe, mean_maps, pool_support, pyramid_sides
 
 
 def test_descriptors_are_the_unit_columns_of_the_map_row_by_row():
@@ -51,3 +51,8 @@ def test_the_mean_of_shots_is_taken_before_the_norm():
 def test_an_unknown_way_to_combine_shots_is_named():
     with pytest.raises(InputError, match="unknown shots 'median'; choose one of union, mean"):
         pool_support(torch.ones(1, 2, 1, 1), torch.tensor([0]), shots="median")
+
+
+@pytest.mark.parametrize(("written", "sides"), [("", []), ("4,2,1", [4, 2, 1]), ("4-2-1", [4, 2, 1]), (3, [3])])
+def test_a_pyramid_is_a_list_of_sides(written, sides):
+    assert pyramid_sides(written) == sides

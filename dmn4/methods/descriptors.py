@@ -48,9 +48,9 @@ def describe(maps: Tensor, pyramid: str = "") -> Tensor:
 
 
 def pyramid_sides(pyramid: str) -> list[int]:
-    """The grid sides that a pyramid option names: "4,2,1" -> [4, 2, 1]; "" -> []."""
+    """The grid sides that a pyramid option names: "4,2,1" or, on a command line, "4-2-1" -> [4, 2, 1]; "" -> []."""
     try:
-        sides = [int(side) for side in pyramid.split(",")] if pyramid else []
+        sides = [int(side) for side in str(pyramid).replace("-", ",").split(",")] if pyramid else []
     except ValueError:
         sides = [0]
     if any(side < 1 for side in sides):

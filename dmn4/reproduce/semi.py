@@ -35,8 +35,8 @@ COLUMNS = [(shots, strange) for strange in (False, True) for shots in (1, 5)]
 NOTES = {
     "tiny": f"tiny: networks a quarter as wide, 32-pixel images, {EPISODES['tiny']} test episodes with 10 queries and "
             f"{STRANGE['tiny']} distractor classes (the paper: 15 and 5), one training for both settings",
-    "cpu": "cpu: one split, 300 test episodes, 1,000 training episodes after pre-training on the labelled part, "
-           "one training for both settings",
+    "cpu": "cpu: one split, 300 test episodes; eight epochs of pre-training on the labelled part, then 400 training "
+           "episodes at one shot, for both settings and both numbers of shots",
     "paper": "",
 }
 NOTE = ("40 % labelled in training, validation and test classes, the split drawn once per seed; 5 unlabelled images of "
@@ -48,12 +48,13 @@ NOTE = ("40 % labelled in training, validation and test classes, the split drawn
 # --------------------------------------------------------------------------------------------------- what is trained
 
 def schedule(budget: str, data: str, method: str, shots: int, strange: bool, seed: int) -> Plan:
-    """The stages for one method; a smaller budget pre-trains, and trains once for both settings."""
+    """The stages for one method; a smaller budget pre-trains, and trains once for both settings (cpu: and shots)."""
     recipe = replace(episodes_for(budget, method, shots), backbone=backbone_of(method), method=method, seed=seed,
                      labelled=LABELLED, unlabelled=0 if method == "dn4" else TAUGHT)
     if budget == "paper":
         return Plan(data, None, replace(recipe, distractors=5 if strange and method != "dn4" else 0))
-    first = replace(PRETRAINING["conv4-cpu" if budget == "cpu" else "tiny"], backbone=recipe.backbone, seed=seed)
+    short = replace(PRETRAINING["conv4-cpu"], epochs=8, early_size=60, validate_every=4)
+    first = replace(short if budget == "cpu" else PRETRAINING["tiny"], backbone=recipe.backbone, seed=seed)
     return Plan(data, first, replace(recipe, backbone_options=""))
 
 
@@ -64,11 +65,10 @@ def episodes_for(budget: str, method: str, shots: int) -> Training:
         five = f"{own}-5shot"
         return TRAINING[own] if shots == 1 else TRAINING.get(five) or replace(
             TRAINING[own], shots=5, queries=10, validate_shots=5)
-    queries = 7 if shots == 1 else 3
     if budget == "tiny":
-        return replace(TRAINING["tiny"], shots=shots, queries=queries, epochs=2)
-    return replace(TRAINING["conv4-cpu"], shots=shots, queries=queries, epochs=5, episodes=200, step_episodes=2,
-                   batch_classes=0, batch_images=0, validate_shots=shots)
+        return replace(TRAINING["tiny"], shots=shots, queries=7 if shots == 1 else 3, epochs=2)
+    return replace(TRAINING["conv4-cpu"], epochs=2, episodes=200, step_episodes=2, batch_classes=0, batch_images=0,
+                   lr=1e-2 if backbone_of(method) == "conv4" else 1e-3)
 
 
 def backbone_of(method: str) -> str:
