@@ -1,0 +1,38 @@
+"""The weights that come with the package."""
+
+import hashlib
+
+import pytest
+import torch
+
+from dmn4.backbones import build_backbone
+from dmn4.backbones.loading import SHIPPED
+from dmn4.data.samples import draw_clutter
+from dmn4.episodes import sample_episodes
+from dmn4.images import Transform
+from dmn4.maps import embed_all
+from dmn4.methods import build_method
+from dmn4.playing import correct_share
+
+FILES = {path.stem.removeprefix("conv4-"): path for path in sorted(SHIPPED.glob("conv4-*.safetensors"))}
+HASHES = {"cub": "566571d6d3d44844", "miniimagenet": "919cfe4c3130e7c5"}                      # the beginning of each file's SHA-256; docs/weights.md
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return draw_clutter(6, 20, 0.5, 84, seed=3)
+
+
+def test_every_file_is_the_one_that_its_card_describes():
+    assert {name: hashlib.sha256(path.read_bytes()).hexdigest()[:16] for name, path in FILES.items()} == HASHES
+    assert all(path.stat().st_size < 500_000 for path in FILES.values())
+
+
+@pytest.mark.parametrize("name", HASHES)
+def test_they_tell_drawn_objects_apart_better_than_random_weights(name, drawn):
+    episodes = list(sample_episodes(drawn.labels, 5, 1, 5, episodes=8, seed=0))
+    torch.manual_seed(0)
+    trained, random = (correct_share(build_method("dmn4"), [embed_all(backbone.eval(), drawn, Transform())], episodes)
+                       for backbone in (build_backbone("conv4", name), build_backbone("conv4")))
+    assert trained > random + 0.05
+    assert trained > 0.5
