@@ -7,6 +7,7 @@
 A page holds a table between `<!-- table: CARD -->` and `<!-- end -->`; `<!-- summary: CARD CARD -->` is the short form.
 """
 
+import csv
 import json
 import re
 from pathlib import Path
@@ -95,6 +96,38 @@ def refresh(text: str) -> str:
     return BLOCK.sub(written, text)
 
 
+# ------------------------------------------------------------------------------------------- accuracy against CPU hours
+
+STAGES = {"CUB": ("cub-pre", "cub-dmn4-t3"), "miniImageNet": ("mini-pre",)}          # logs, one stage after another
+
+
+def hours(logs: tuple[str, ...]) -> list[tuple[float, float]]:
+    """(CPU hours, validation accuracy) wherever a run looked at val; a stage begins where the one before it ended."""
+    points, before = [], 0.0
+    for name in logs:
+        with open(ROOT / "docs" / "results" / f"log-{name}.csv") as file:
+            rows = list(csv.DictReader(file))
+        points += [((before + float(row["seconds"])) / 3600, float(row["val"])) for row in rows if row["val"]]
+        before += float(rows[-1]["seconds"])
+    return points
+
+
+def draw_hours(path: Path) -> None:
+    """The curve of accuracy against CPU hours, for both data sets."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+    axes = figure.subplots()
+    for label, logs in STAGES.items():
+        spent, found = zip(*hours(logs), strict=True)
+        axes.plot(spent, [100 * one for one in found], marker="o", label=f"{label} val")
+    axes.set(xlabel="hours on one CPU core", ylabel="dmn4, 5-way 1-shot, %")
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+    figure.savefig(path, dpi=110)
+
+
 if __name__ == "__main__":
     for page in PAGES:
         page.write_text(refresh(page.read_text()))
+    draw_hours(ROOT / "docs" / "pictures" / "hours.jpg")

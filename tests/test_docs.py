@@ -1,5 +1,6 @@
 """Documentation that runs: every Python block of the README and the docs, and every link to a file."""
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -46,3 +47,13 @@ def test_links_point_to_files_that_exist(page):
 def test_the_table_of_methods_names_every_method_in_order():
     table = (ROOT / "docs" / "methods.md").read_text().split("## Published")[0]
     assert re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE) == list(METHODS)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/results.md", "docs/methods.md"])
+def test_published_tables_are_those_of_their_cards(page):
+    spec = importlib.util.spec_from_file_location("results", ROOT / "examples" / "results.py")
+    results = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(results)
+    text = (ROOT / page).read_text()
+    assert "<!-- table:" in text or "<!-- summary:" in text
+    assert results.refresh(text) == text, "run python examples/results.py"

@@ -15,7 +15,8 @@ from dmn4.methods import build_method
 from dmn4.playing import correct_share
 
 FILES = {path.stem.removeprefix("conv4-"): path for path in sorted(SHIPPED.glob("conv4-*.safetensors"))}
-HASHES = {"cub": "566571d6d3d44844", "miniimagenet": "919cfe4c3130e7c5"}                      # the beginning of each file's SHA-256; docs/weights.md
+# The beginning of each file's SHA-256, as docs/weights.md has it.
+HASHES = {"cub": "566571d6d3d44844", "miniimagenet": "919cfe4c3130e7c5"}
 
 
 @pytest.fixture(scope="module")

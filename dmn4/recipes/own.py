@@ -6,8 +6,8 @@ from typing import Any
 from .settings import Pretraining, Training
 
 PRETRAINING: dict[str, Pretraining] = {
-    # Dense cosine classification: one embedding serves 361 losses. Chosen on val (docs/results.md); smaller crops first,
-    # which cost half as much. For miniImageNet, six times as large: lr 0.2, 14 epochs.
+    # Dense cosine classification: one embedding serves 361 losses. Smaller crops first: they cost half as much.
+    # Chosen on val (docs/results.md); miniImageNet, six times as large, had lr 0.2 and 14 epochs.
     "conv4-cpu": Pretraining(lr=0.3, epochs=40, early_size=60, validate_every=4),
     "tiny": Pretraining(backbone_options="width=0.25", size=32, epochs=4, batch=32, validate_episodes=50),
     # The shared first stage of the released code: average pool, linear head, drop rates on.

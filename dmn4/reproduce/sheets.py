@@ -21,6 +21,8 @@ DATA = {
 BUDGETS = ("tiny", "cpu", "paper")
 FIRST_STAGE = {("cpu", "conv4"): "conv4-cpu", ("cpu", "resnet12"): "resnet12-cpu", ("paper", "resnet12"): "resnet12",
                ("tiny", "conv4"): "tiny", ("tiny", "resnet12"): "tiny"}     # the paper trains Conv-4 from scratch
+# The more descriptors a method sums over, the sharper its softmax: chosen on CUB's val (docs/results.md).
+TEMPERATURES = {"dn4": "temperature=6", "dmn4": "temperature=3", "protonet": "temperature=64"}
 WITHOUT_EPISODES = ("rfs", "dc", "negative-margin", "centroid")             # trained by classification alone
 
 
@@ -108,6 +110,8 @@ def second_stage(budget: str, method: str, shots: int, backbone: str, options: s
         return TRAINING.get(f"{name}-{papers}", TRAINING[f"{name}-{backbone}"])
     recipe = TRAINING[{"paper": papers, "cpu": "conv4-cpu", "tiny": "tiny"}[budget]]
     drop = "drop=0" if backbone == "resnet12" else ""
+    if budget == "cpu":
+        method_options = method_options or TEMPERATURES.get(name, "")
     recipe = adjusted(recipe, backbone=backbone, backbone_options=options or drop, method=name,
                       method_options=method_options or recipe.method_options)
     return replace(recipe, shots=5, queries=3, validate_shots=5) if budget == "cpu" and shots == 5 else recipe
