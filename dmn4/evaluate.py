@@ -1,6 +1,7 @@
 """Accuracy over many episodes: embed the split once, then any number of episodes and methods over the stored maps."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -96,8 +97,9 @@ class Table:
         self.methods = {name: contender.method for name, contender in contenders.items()}
         self.rules = {name: one for name, one in self.methods.items()      # who adopts has a pool of its own
                       if isinstance(one, DescriptorMethod) and not isinstance(one, SemiMethod)}
-        kinds = max((views(one, shots) for one in self.methods.values()), key=len)
-        self.stores = embed_views(self.backbone, self.images, self.transform, kinds, in_memory=in_memory, seen=seen)
+        self.kinds = all_views(contenders, shots)
+        self.stores = embed_views(self.backbone, self.images, self.transform, self.kinds, in_memory=in_memory,
+                                  seen=seen)
         self.means = [store.pooled() for store in self.stores] if any(map(reads_means, self.methods.values())) else []
         self.shots = shots
 
@@ -127,14 +129,28 @@ class Table:
         """Scores of one method that shares no search: (Q, N)."""
         if hasattr(method, "adapt") and self.base is not None:
             return self.score_adapted(method, episode)
-        stores = (self.means if reads_means(method) else self.stores)[: 1 + len(views(method, self.shots))]
-        return score_stored(method, stores, episode)
+        stores = self.means if reads_means(method) else self.stores
+        return score_stored(method, [stores[place] for place in places(self.kinds, views(method, self.shots))], episode)
 
     def score_adapted(self, method: Any, episode: Episode) -> Tensor:
         """Scores of a method that trains the backbone for every episode, the slow way: (Q, N)."""
         support, query = (self.transform(pictures(self.images, rows)) for rows in (episode.support, episode.query))
         backbone = method.adapt(self.backbone, support, episode.support_labels, self.base)
         return method(backbone(support), episode.support_labels, backbone(query))
+
+
+def all_views(contenders: Mapping[str, Contender], shots: int) -> tuple[str, ...]:
+    """The extra pictures of every image that the contenders want; those that several want are made once."""
+    wanted = Counter[str]()
+    for one in contenders.values():
+        wanted |= Counter(views(one.method, shots))
+    return tuple(wanted.elements())
+
+
+def places(kinds: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    """Where the maps that a method wants are among all: those of the image itself, then one of each kind it names."""
+    of_kind = {kind: iter([place for place, one in enumerate(kinds, 1) if one == kind]) for kind in set(kinds)}
+    return [0, *(next(of_kind[kind]) for kind in wanted)]
 
 
 def reads_means(method: nn.Module) -> bool:
@@ -191,7 +207,8 @@ def set_tables(images: ImageSet, contenders: Mapping[str, Contender], protocol: 
     groups: dict[tuple[int, Transform], dict[str, Contender]] = {}
     for name, contender in contenders.items():
         groups.setdefault((id(contender.backbone), contender.transform), {})[name] = contender
-    with progress("embed", len(groups) * len(images), shown=shown) as bar:
+    looks = sum(1 + len(all_views(group, protocol.shots)) for group in groups.values())
+    with progress("embed", looks * len(images), shown=shown) as bar:
         return [Table(images, group, protocol.shots, base, in_memory, bar.advance_by) for group in groups.values()]
 
 

@@ -11,7 +11,7 @@ from dmn4.checkpoints import read_json, save_backbone, save_model
 from dmn4.contenders import Contender, Trained, find_trained
 from dmn4.data.samples import draw_clutter
 from dmn4.errors import InputError
-from dmn4.evaluate import Protocol, Table, evaluate, reads_means
+from dmn4.evaluate import Protocol, Table, all_views, evaluate, places, reads_means
 from dmn4.images import Transform
 from dmn4.maps import MapStore, embed_all, pictures, view
 from dmn4.methods import METHODS, build_method
@@ -223,3 +223,16 @@ def test_the_card_tells_how_much_a_rule_keeps_and_how_much_of_that_is_near_its_o
     assert 0 < results["dmn4"]["kept"] < 1
     assert all(0 < results[name]["kept_true"] <= 1 for name in ("dn4", "dmn4"))
     assert "kept" not in results["protonet"]
+
+
+def test_every_method_gets_the_kind_of_view_it_wants(backbone):
+    contenders = {name: Contender(backbone, build_method(name), LOOK) for name in ("rfs", "dsn", "dn4")}
+    kinds = all_views(contenders, 1)
+    assert sorted(kinds) == ["crop"] * 4 + ["flip"]
+    assert [(0, *kinds)[place] for place in places(kinds, ("flip",))] == [0, "flip"]
+    assert [(0, *kinds)[place] for place in places(kinds, ("crop", "crop"))] == [0, "crop", "crop"]
+    assert len(set(places(kinds, ("crop",) * 4))) == 5
+    table = Table(IMAGES, contenders, 1)
+    alone = Table(IMAGES, {"dsn": contenders["dsn"]}, 1)
+    episode = next(Protocol(3, 1, 2, 1).draw(IMAGES.labels))
+    assert torch.equal(table.score(contenders["dsn"].method, episode), alone.score(contenders["dsn"].method, episode))

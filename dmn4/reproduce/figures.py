@@ -30,6 +30,7 @@ from ..figures import (
 )
 from ..intervals import accuracy_of
 from ..maps import MapStore, embed_all, pictures
+from ..memory import keep_freed_memory
 from ..methods import build_method
 from ..methods.base import DescriptorMethod
 from .frame import Entry, Workshop
@@ -171,6 +172,7 @@ def figure(about: str, draw: Callable[[Workshop, Path], Drawn]) -> Entry:
 
 def write_figure(draw: Callable[[Workshop, Path], Drawn], workshop: Workshop, name: str) -> Path:
     """Draw a figure and write its page, as Markdown and as HTML with the picture inside; returns the Markdown file."""
+    keep_freed_memory()
     path = workshop.out / f"{name}-{workshop.budget}.md"
     picture = path.with_suffix(".png")
     title, lines = draw(workshop, picture)
