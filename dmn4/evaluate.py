@@ -18,6 +18,7 @@ from .data.cache import decoded
 from .data.folders import ImageSet
 from .data.inspect import copy_name
 from .episodes import Episode, sample_episodes, split_labelled
+from .errors import InputError
 from .images import Transform
 from .intervals import Accuracy, accuracy_of
 from .maps import IN_MEMORY, pictures, views
@@ -218,6 +219,9 @@ def load_values(run: Run | None, names: list[str], total: int) -> dict[str, np.n
     if run and (run.folder / "accuracies.safetensors").exists():
         tensors, about = load_tensors(run.folder / "accuracies.safetensors")
         run.seconds = float(about["seconds"])
+        if tensors.keys() != values.keys() or any(len(one) != total for one in tensors.values()):
+            raise InputError(f"accuracies.safetensors in {str(run.folder)!r} is of another evaluation, perhaps of one "
+                             "that still runs there: choose another folder")
         values |= {name: tensor.numpy() for name, tensor in tensors.items()}
     return values
 

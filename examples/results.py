@@ -53,15 +53,20 @@ def table(name: str) -> str:
     for method, found in card["results"].items():
         gap = card["differences"].get(method)
         difference = Difference(**gap) if gap else None
-        paper = papers_number(data_of(card), card["shots"], method)
+        paper = papers_number(data_of(card), card["shots"], method) if card["set"].endswith("test") else None
         mark = " †" if card["contenders"][method].get("untrained") else ""
         kept = (f"{found['kept']:.1%}", f"{found['kept_true']:.1%}") if found.get("kept", 1) < 1 else ("", "")
         cells = [shown(method) + mark, accuracy(found), f"{paper:.2f}" if paper else "",
-                 str(difference) if difference else "", f"{difference.p_value:.1g}" if difference else "", *kept]
+                 str(difference) if difference else "", chance(difference.p_value) if difference else "", *kept]
         lines.append("| " + " | ".join(cells) + " |")
     lines += ["", f"{card['ways']}-way {card['shots']}-shot, {card['queries']} queries of each class, "
               f"{card['episodes']:,} episodes x {card['repeats']}; [card](results/{name}.json)"]
     return "\n".join(lines)
+
+
+def chance(p_value: float) -> str:
+    """A p-value in words."""
+    return f"{p_value:.1g}" if p_value > 1e-20 else "< 1e-20"
 
 
 def accuracy(found: dict[str, float]) -> str:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from dmn4.backbones import build_backbone
-from dmn4.checkpoints import read_json, save_backbone, save_model
+from dmn4.checkpoints import read_json, save_backbone, save_model, save_tensors
 from dmn4.contenders import Contender, Trained, find_trained
 from dmn4.data.samples import draw_clutter
 from dmn4.errors import InputError
@@ -236,3 +236,11 @@ def test_every_method_gets_the_kind_of_view_it_wants(backbone):
     alone = Table(IMAGES, {"dsn": contenders["dsn"]}, 1)
     episode = next(Protocol(3, 1, 2, 1).draw(IMAGES.labels))
     assert torch.equal(table.score(contenders["dsn"].method, episode), alone.score(contenders["dsn"].method, episode))
+
+
+def test_accuracies_of_another_evaluation_are_refused(backbone, tmp_path):
+    contenders = {"dn4": Contender(backbone, build_method("dn4"), LOOK)}
+    evaluate(IMAGES, contenders, Protocol(3, 1, 2, 2), tmp_path, shown=False)
+    save_tensors(tmp_path / "accuracies.safetensors", {"dn4": torch.zeros(7)}, {"seconds": 1.0})
+    with pytest.raises(InputError, match="of another evaluation"):
+        evaluate(IMAGES, contenders, Protocol(3, 1, 2, 2), tmp_path, resume=True, shown=False)
