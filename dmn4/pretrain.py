@@ -162,7 +162,8 @@ def steps_per_epoch(images: ImageSet, recipe: Pretraining) -> int:
 
 
 def window(inputs: Tensor, size: int, chance: torch.Generator) -> Tensor:
-    """One random square of all images: (B, 3, h, w) -> (B, 3, size, size)."""
+    """One random square of all images, no larger than they are: (B, 3, h, w) -> (B, 3, size, size)."""
+    size = min(size, *inputs.shape[2:])
     top, left = (int(torch.randint(side - size + 1, (), generator=chance)) for side in inputs.shape[2:])
     return inputs[:, :, top : top + size, left : left + size]
 

@@ -10,7 +10,7 @@ from toy_runs import RECIPES, TRAIN, VAL, run_stage
 
 from dmn4.data.samples import draw_clutter
 from dmn4.errors import InputError
-from dmn4.pretrain import Logits, batches, classification_loss, distillation, load_classifier, pretrain
+from dmn4.pretrain import Logits, batches, classification_loss, distillation, load_classifier, pretrain, window
 from dmn4.recipes import Pretraining
 from dmn4.runs import read_log
 
@@ -118,3 +118,9 @@ def test_a_head_can_read_whole_maps(more, tmp_path):
 def test_a_head_on_whole_maps_has_no_loss_at_every_location(tmp_path):
     with pytest.raises(InputError, match="set dense=0"):
         pretrain(TRAIN, tmp_path, replace(RECIPE, vector="flat"), shown=False)
+
+
+def test_early_crops_are_no_larger_than_the_pictures():
+    images = torch.rand(2, 3, 24, 24)
+    assert window(images, 16, torch.Generator()).shape == (2, 3, 16, 16)
+    assert torch.equal(window(images, 60, torch.Generator()), images)
