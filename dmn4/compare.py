@@ -21,6 +21,12 @@ class Row:
     name: str
     accuracy: Accuracy
     difference: Difference | None        # to the first contender; None for itself
+    is_untrained: bool = False           # it holds layers that are noise
+
+    @property
+    def label(self) -> str:
+        """The name, marked if its layers were not trained."""
+        return f"{self.name} {UNTRAINED}" if self.is_untrained else self.name
 
 
 UNTRAINED = "†"
@@ -31,9 +37,14 @@ IN_ALL = {"deepemd": "deepemd:side=5"}   # how "all" writes a method that is too
 def compare(results: Results, formula: str = "t", untrained: Collection[str] = ()) -> list[Row]:
     """A row for every contender of an evaluation, in its order; the first one is what the others are compared with."""
     first = next(iter(results.values))
-    return [Row(f"{name} {UNTRAINED}" if name in untrained else name, results.accuracy(name, formula),
-                None if name == first else paired_difference(values, results.values[first]))
+    return [Row(name, results.accuracy(name, formula),
+                None if name == first else paired_difference(values, results.values[first]), name in untrained)
             for name, values in results.values.items()]
+
+
+def footnote(rows: Sequence[Row]) -> str:
+    """What the mark behind a name means, if any row has it."""
+    return FOOTNOTE if any(row.is_untrained for row in rows) else ""
 
 
 def spread_all(texts: Sequence[str]) -> list[str]:
@@ -64,10 +75,10 @@ def parse_contenders(texts: Sequence[str], weights: str = "", backbone: str = "c
 
 def markdown(rows: Sequence[Row]) -> str:
     """The rows as a Markdown table."""
-    notes = f"\n{FOOTNOTE}\n" if any(row.name.endswith(UNTRAINED) for row in rows) else ""
     lines = ["| method | accuracy % | difference | p | tighter |", "|---|---|---|---|---|"]
-    lines += [f"| {row.name} | {row.accuracy} | {' | '.join(cells(row.difference))} |" for row in rows]
-    return "\n".join(lines) + "\n" + notes
+    lines += [f"| {row.label} | {row.accuracy} | {' | '.join(cells(row.difference))} |" for row in rows]
+    lines += ["", footnote(rows)] if footnote(rows) else []
+    return "\n".join(lines) + "\n"
 
 
 def cells(difference: Difference | None) -> tuple[str, str, str]:
@@ -88,7 +99,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
             if value:
                 axes.errorbar(100 * value.mean, place, xerr=100 * value.half_width, fmt="o", capsize=3, color="C0")
     right.axvline(0, color="0.7", linewidth=1)
-    left.set(xlabel="accuracy, %", yticks=range(len(rows)), yticklabels=[row.name for row in rows])
+    left.set(xlabel="accuracy, %", yticks=range(len(rows)), yticklabels=[row.label for row in rows])
     left.invert_yaxis()
     right.set(xlabel=f"paired difference to {rows[0].name}, points")
     picture = io.BytesIO()
@@ -100,6 +111,6 @@ def save(rows: Sequence[Row], folder: Path) -> None:
     """Write the comparison beside the result card of its evaluation, and the paired differences into that card."""
     write_file(folder / "compare.md", markdown(rows))
     draw(rows, folder / "compare.png")
-    found = {row.name.removesuffix(f" {UNTRAINED}"): asdict(row.difference) for row in rows if row.difference}
+    found = {row.name: asdict(row.difference) for row in rows if row.difference}
     card = read_json(folder / "card.json")
     write_json(folder / "card.json", card | {"compared_with": rows[0].name, "differences": found})

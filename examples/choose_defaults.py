@@ -51,9 +51,7 @@ QUERIES = 6
 def chosen_pictures(data: str, per_class: int) -> ImageSet:
     """The first `per_class` pictures of every class, decoded at 224 x 224."""
     images = fruit() if data == "fruit" else read_folder(data)
-    order = np.argsort(images.labels, kind="stable")
-    rank = np.arange(len(images)) - np.searchsorted(images.labels[order], images.labels[order])
-    return decoded(images.rows(np.sort(order[rank < per_class])), 224)
+    return decoded(images.first_of_each_class(per_class), 224)
 
 
 def looks(transform: Transform) -> dict[str, Callable[[Tensor], Tensor]]:

@@ -203,13 +203,14 @@ def print_comparison(rows: Any, out: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from dmn4.compare import FOOTNOTE, UNTRAINED, cells
+    from dmn4.compare import cells, footnote
 
     table = Table("method", "accuracy %", "difference", "p", "tighter",
-                  caption=f"differences are paired, to the first row; tighter: than of two separate evaluations; {out}"
-                  + (f"; {FOOTNOTE}" if any(row.name.endswith(UNTRAINED) for row in rows) else ""))
+                  caption="; ".join(filter(None, [
+                      f"differences are paired, to the first row; tighter: than of two separate evaluations; {out}",
+                      footnote(rows)])))
     for row in rows:
-        table.add_row(row.name, str(row.accuracy), *cells(row.difference))
+        table.add_row(row.label, str(row.accuracy), *cells(row.difference))
     Console().print(table)
 
 
@@ -236,7 +237,8 @@ def reproduce(name: Annotated[str, typer.Argument(help="table or figure; see --l
         typer.echo("\n".join(f"{key:16} {entry.about}" for key, entry in ENTRIES.items()))
         return
     folders = read_pairs("--data", data, DATA)
-    given = read_pairs("--weights", weights, [f"{one}/{network}" for one in DATA for network in ("conv4", "resnet12")])
+    given = read_pairs("--weights", weights, [f"{one}/{network}" for one in DATA for network in ("conv4", "resnet12")],
+                       usual="/conv4")
     if given and name not in FIGURES:
         raise InputError(f"--weights goes with {', '.join(FIGURES)}; {name!r} trains its own")
     entry = ENTRIES[choose("table or figure", name, ENTRIES)]
@@ -247,8 +249,8 @@ def reproduce(name: Annotated[str, typer.Argument(help="table or figure; see --l
     print_page(run(Workshop(out, choose("budget", budget, BUDGETS), folders, given=given), name))
 
 
-def read_pairs(flag: str, texts: list[str] | None, names: Iterable[str]) -> dict[str, str]:
-    """NAME=VALUE pairs of a flag, their names checked; a name without its /BACKBONE means conv4."""
+def read_pairs(flag: str, texts: list[str] | None, names: Iterable[str], usual: str = "") -> dict[str, str]:
+    """NAME=VALUE pairs of a flag, their names checked; one without a slash ends as `usual` says."""
     from dmn4.errors import InputError, choose
 
     found, known = {}, list(names)
@@ -256,8 +258,7 @@ def read_pairs(flag: str, texts: list[str] | None, names: Iterable[str]) -> dict
         which, equals, value = text.partition("=")
         if not equals:
             raise InputError(f"cannot read {flag} {text!r}; write NAME=VALUE with one of {', '.join(known)}")
-        found[choose(flag, which if which in known else f"{which}/conv4" if f"{which}/conv4" in known else which,
-                     known)] = value
+        found[choose(flag, which if "/" in which else which + usual, known)] = value
     return found
 
 

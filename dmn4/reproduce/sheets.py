@@ -92,8 +92,9 @@ def plan_for(budget: str, data: str, method: str, shots: int = 1, backbone: str 
 def first_stage(budget: str, method: str, backbone: str, options: str) -> Pretraining | None:
     """Classification, where the budget or the method has such a stage."""
     name = method.split(":")[0]
-    if budget == "paper" and f"{name}-{backbone}" in {**PRETRAINING, **TRAINING}:         # as its own paper has it
-        return PRETRAINING.get(f"{name}-{backbone}")
+    own = f"{name}-{backbone}"
+    if budget == "paper" and (own in PRETRAINING or own in TRAINING):                     # as its own paper has it
+        return PRETRAINING.get(own)
     known = FIRST_STAGE.get((budget, backbone), "conv4-cpu" if name in WITHOUT_EPISODES else "")
     if not known:
         return None
