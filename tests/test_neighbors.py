@@ -31,8 +31,8 @@ def by_hand(table: list[list[float]], counts: list[int] | None = None) -> Matche
     starts = [sum(counts[:c]) for c in range(len(counts))]
     blocks = [(Chunk(1, size, start), similarity[:, :, None, start : start + size].clone())
               for size, start in zip(counts, starts, strict=True)]
-    best, places, answered = search_block(iter(blocks), partners=True, answers=True)
-    return Matches(best, places + torch.tensor(starts), answered, sum(counts))
+    best, partner, answered = search_block(iter(blocks), partners=True, choices=True, answers=True)
+    return Matches(best, partner, answered, sum(counts))
 
 
 #         A1    A2    B1    B2
@@ -152,9 +152,14 @@ def test_the_size_of_a_block_changes_nothing(episode, monkeypatch, block):
 def test_fields_nobody_asked_for_stay_empty_and_the_rest_is_the_same(episode):
     support, labels, query = episode
     images, pool = describe(query), pool_support(support, labels)
-    values = search(images, pool, partners=False, answers=False)
+    values = search(images, pool, partners=False, choices=False, answers=False)
     assert values.partner.numel() == values.answered.numel() == 0
-    torch.testing.assert_close(values.class_best, search(images, pool).class_best)
+    whole = search(images, pool)
+    torch.testing.assert_close(values.class_best, whole.class_best)
+    alone = search(images, pool, partners=False)
+    assert alone.partner.shape == (*whole.chosen.shape, 1)
+    assert torch.equal(alone.chosen, whole.chosen)
+    assert torch.equal(alone.answered, whole.answered)
 
 
 def test_the_pool_is_cut_into_runs_of_equal_classes():

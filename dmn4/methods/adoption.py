@@ -39,7 +39,7 @@ def search_set(images: Tensor, pool: SupportPool, answers: bool = True) -> Match
     """
     if answers:
         return search_jointly(images, pool)
-    alone = search(images, pool, answers=False)                     # a descriptor chooses whoever else is in the set
+    alone = search(images, pool, partners=False, answers=False)     # a descriptor chooses whoever else is in the set
     return replace(alone, class_best=alone.class_best.flatten(0, 1)[None], partner=alone.partner.flatten(0, 1)[None])
 
 
@@ -57,11 +57,11 @@ def search_jointly(images: Tensor, pool: SupportPool) -> Matches:
     for block in images.split(step):
         before = peaks.clone()
         blocks = similarities(block.flatten(0, 1)[None], pool, columns, room)
-        best, places, answered = search_block(raise_peaks(peaks, blocks), partners=True, answers=True)
-        part = Matches(best, places + pool.starts, answered, len(peaks))
-        parts.append((best, part.partner, answered & (part.nearest > before[part.chosen])))
-    best, partner, answered = (torch.cat(column, dim=1) for column in zip(*parts, strict=True))
-    whole = Matches(best, partner, answered, len(peaks))
+        best, chosen, answered = search_block(raise_peaks(peaks, blocks), partners=False, choices=True, answers=True)
+        part = Matches(best, chosen, answered, len(peaks))
+        parts.append((best, chosen, answered & (part.nearest > before[part.chosen])))
+    best, chosen, answered = (torch.cat(column, dim=1) for column in zip(*parts, strict=True))
+    whole = Matches(best, chosen, answered, len(peaks))
     return replace(whole, answered=answered & (whole.nearest == peaks[whole.chosen]))
 
 

@@ -20,7 +20,7 @@ class Matches:
     """Who is nearest to whom; found once, without a graph. Every rule, vote and picture reads this."""
 
     class_best: Tensor   # (Q, M, N)  cos(q, NN_{s_c}(q))
-    partner: Tensor      # (Q, M, N)  place in the pool of NN_{s_c}(q); empty if not asked for
+    partner: Tensor      # (Q, M, N)  place in the pool of NN_{s_c}(q); (Q, M, 1) that of NN_S(q) alone; or empty
     answered: Tensor     # (Q, M)     whether NN_q(NN_S(q)) = q; empty if not asked for
     size: int            # S          descriptors in the pool
 
@@ -37,6 +37,8 @@ class Matches:
     @property
     def chosen(self) -> Tensor:
         """The place in the pool of NN_S(q) -> (Q, M)."""
+        if self.partner.shape[-1] == 1:
+            return self.partner.squeeze(-1)
         return self.partner.gather(-1, self.winner[..., None]).squeeze(-1)
 
 
@@ -47,15 +49,23 @@ class Chunk(NamedTuple):
     size: int      # descriptors of each
     start: int     # place of the first in the pool
 
+    def starts(self, device: torch.device) -> Tensor:
+        """The place of each class's first descriptor -> (n,)."""
+        return self.start + self.size * torch.arange(self.classes, device=device)
+
 
 @torch.no_grad()
-def search(query: Tensor, pool: SupportPool, partners: bool = True, answers: bool = True) -> Matches:
-    """Match every query image with the pool: (Q, M, C), SupportPool -> Matches. Fields nobody asked for stay empty."""
+def search(query: Tensor, pool: SupportPool, partners: bool = True, choices: bool = True,
+           answers: bool = True) -> Matches:
+    """Match every query image with the pool: (Q, M, C), SupportPool -> Matches. Fields nobody asked for stay empty.
+
+    `partners` asks for the nearest in every class, `choices` for the nearest of all, `answers` whether it is mutual.
+    """
     images, columns = block_shape(query, pool)
     room = query.new_empty(images * query.shape[1] * columns)
-    parts = [search_block(similarities(block, pool, columns, room), partners, answers) for block in query.split(images)]
-    best, places, answered = (torch.cat(column) for column in zip(*parts, strict=True))
-    partner = places + pool.starts if partners else places
+    parts = [search_block(similarities(block, pool, columns, room), partners, choices or answers, answers)
+             for block in query.split(images)]
+    best, partner, answered = (torch.cat(column) for column in zip(*parts, strict=True))
     return Matches(best, partner, answered, len(pool.descriptors))
 
 
@@ -95,25 +105,38 @@ def similarities(query: Tensor, pool: SupportPool, columns: int, room: Tensor) -
         yield chunk, product.view(*query.shape[:2], chunk.classes, chunk.size)
 
 
-def search_block(blocks: Iterable[tuple[Chunk, Tensor]], partners: bool,
+def search_block(blocks: Iterable[tuple[Chunk, Tensor]], partners: bool, choices: bool,
                  answers: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Best cosines, places inside the class, answers of a few images -> (b, M, N), (b, M, N), (b, M)."""
-    best, places, near, back = [], [], [], []
+    """Best cosines, partners and answers of a few images -> (b, M, N), (b, M, N or 1), (b, M)."""
+    best, found, near, choice, back = [], [], [], [], []
     for chunk, cosines in blocks:
-        if not partners:
-            best.append(cosines.amax(-1))                                                    # (b, M, n)
-            continue
-        place = first_argmax(cosines)[..., None]                                             # (b, M, n, 1)
-        best.append(cosines.gather(-1, place).squeeze(-1))                                   # (b, M, n)
-        places.append(place.squeeze(-1))                                                     # (b, M, n)
-        if answers:
+        places = first_argmax(cosines) if partners else None                                 # (b, M, n)
+        best.append(cosines.amax(-1) if places is None else take(cosines, places))           # (b, M, n)
+        if places is not None:
+            found.append(places + chunk.starts(places.device))                               # (b, M, n)
+        if choices:
             nearest, winner = best[-1].max(-1, keepdim=True)                                 # (b, M, 1) each
-            choice = places[-1].gather(-1, winner) + winner * chunk.size                     # (b, M, 1)
+            place = first_argmax(class_rows(cosines, winner)) if places is None else places.gather(-1, winner)
             near.append(nearest)
-            back.append(search_back(cosines.flatten(2), choice, nearest))                    # (b, M, 1)
+            choice.append(chunk.start + winner * chunk.size + place)                         # (b, M, 1)
+        if answers:
+            back.append(search_back(cosines.flatten(2), choice[-1] - chunk.start, nearest))  # (b, M, 1)
     nothing = best[0].new_empty(0)
-    answered = torch.cat(back, -1).gather(-1, torch.cat(near, -1).argmax(-1, keepdim=True)) if answers else nothing
-    return torch.cat(best, -1), torch.cat(places, -1) if partners else nothing, answered.squeeze(-1)
+    first = torch.cat(near, -1).argmax(-1, keepdim=True) if choices else nothing             # (b, M, 1)
+    partner = torch.cat(found, -1) if partners else torch.cat(choice, -1).gather(-1, first) if choices else nothing
+    return torch.cat(best, -1), partner, torch.cat(back, -1).gather(-1, first).squeeze(-1) if answers else nothing
+
+
+def take(values: Tensor, places: Tensor) -> Tensor:
+    """The value at one place of each row: (..., s), (...) -> (...)."""
+    return values.gather(-1, places[..., None]).squeeze(-1)
+
+
+def class_rows(cosines: Tensor, winner: Tensor) -> Tensor:
+    """The cosines of each descriptor with its nearest class: (b, M, n, s), (b, M, 1) -> (b, M, 1, s)."""
+    classes = cosines.shape[2]
+    rows = torch.arange(0, winner.numel() * classes, classes, device=winner.device) + winner.flatten()
+    return cosines.flatten(0, 2).index_select(0, rows).view(*winner.shape, -1)
 
 
 def largest(cosines: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -211,7 +234,7 @@ def keep_mutual(query: Tensor, pool: Tensor, owner: Tensor, rule: str = "dmnn") 
     counts = check_descriptors(query, pool, owner)
     with torch.no_grad():
         everyone = SupportPool(F.normalize(pool, dim=-1), counts, owner, torch.arange(len(pool), device=pool.device))
-        matches = search(F.normalize(query, dim=-1), everyone, answers=rule == "mnn")
+        matches = search(F.normalize(query, dim=-1), everyone, partners=False, answers=rule == "mnn")
         return RULES[rule](matches)
 
 
