@@ -24,7 +24,7 @@ from .figures import Drawn, available, embedded, write_figure
 from .frame import Entry, Workshop, finished
 from .page import write_page
 from .published import SEMI
-from .sheets import DATA, Cell, Found, Plan, Sheet
+from .sheets import DATA, TEMPERATURES, Cell, Found, Plan, Sheet
 
 LABELLED = 0.4
 TAUGHT, TESTED = 5, 20                                       # unlabelled images of each class in training and in test
@@ -68,7 +68,7 @@ def episodes_for(budget: str, method: str, shots: int) -> Training:
     if budget == "tiny":
         return replace(TRAINING["tiny"], shots=shots, queries=7 if shots == 1 else 3, epochs=2)
     return replace(TRAINING["conv4-cpu"], epochs=2, episodes=200, step_episodes=2, batch_classes=0, batch_images=0,
-                   lr=1e-2 if backbone_of(method) == "conv4" else 1e-3)
+                   lr=5e-3 if backbone_of(method) == "conv4" else 1e-3, method_options=TEMPERATURES.get(method, ""))
 
 
 def backbone_of(method: str) -> str:

@@ -21,8 +21,10 @@ DATA = {
 BUDGETS = ("tiny", "cpu", "paper")
 FIRST_STAGE = {("cpu", "conv4"): "conv4-cpu", ("cpu", "resnet12"): "resnet12-cpu", ("paper", "resnet12"): "resnet12",
                ("tiny", "conv4"): "tiny", ("tiny", "resnet12"): "tiny"}     # the paper trains Conv-4 from scratch
-# The more descriptors a method sums over, the sharper its softmax: chosen on CUB's val (docs/results.md).
-TEMPERATURES = {"dn4": "temperature=6", "dmn4": "temperature=3", "protonet": "temperature=64"}
+# The more descriptors a method sums over, the sharper its softmax: chosen on CUB's val (docs/results.md). The
+# semi-supervised forms take theirs from dmn4: at 1, episodes make features of miniImageNet worse than they were.
+TEMPERATURES = {"dn4": "temperature=6", "dmn4": "temperature=3", "protonet": "temperature=64",
+                "mn4-semi": "temperature=3", "dmn4-semi": "temperature=3"}
 WITHOUT_EPISODES = ("rfs", "dc", "negative-margin", "centroid")             # trained by classification alone
 
 
