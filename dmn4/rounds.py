@@ -1,5 +1,7 @@
 """The episodes of a training step: which images are embedded together, and who plays what over them."""
 
+from collections.abc import Iterator
+from itertools import chain, count, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -7,8 +9,8 @@ import torch
 from torch import Tensor
 
 from .data.folders import ImageSet
-from .episodes import Episode, sample_episodes, split_labelled
-from .errors import InputError
+from .episodes import Episode, no_reuse_epoch, sample_episodes, split_labelled
+from .errors import InputError, choose
 from .images import Transform
 from .maps import pictures, view
 from .recipes import Training
@@ -40,6 +42,9 @@ def rounds(labels: np.ndarray, recipe: Training, step: int, rank: int = 0, world
     An ordinary episode is embedded by itself, so that its batch statistics are its own. With `batch_classes` all
     episodes of the step are played over one batch of embeddings, which every process makes for itself.
     """
+    if choose("reuse", recipe.reuse, ("yes", "no")) == "no":
+        drawn = without_reuse(labels, recipe, step, rank, world)
+        return [alone(one, rank + place * world) for place, one in enumerate(drawn)]
     if recipe.batch_classes and (recipe.unlabelled or recipe.labelled < 1):
         raise InputError("a batch that many episodes share has no unlabelled images: set batch_classes=0")
     if recipe.batch_classes:
@@ -53,8 +58,25 @@ def rounds(labels: np.ndarray, recipe: Training, step: int, rank: int = 0, world
     drawn = sample_episodes(labels, recipe.ways, recipe.shots, recipe.queries, episodes=recipe.step_episodes // world,
                             seed=recipe.seed, start=step * recipe.step_episodes + rank, step=world,
                             unlabelled=recipe.unlabelled, distractors=recipe.distractors, labelled=labelled)
-    return [Round(rank + place * world, torch.cat([one.support, one.query, one.unlabelled]), [as_first(one)],
-                  len(one.support)) for place, one in enumerate(drawn)]
+    return [alone(one, rank + place * world) for place, one in enumerate(drawn)]
+
+
+def without_reuse(labels: np.ndarray, recipe: Training, step: int, rank: int, world: int) -> Iterator[Episode]:
+    """The episodes of a step if no image comes twice in an epoch; an epoch that runs dry shuffles anew."""
+    if recipe.batch_classes or recipe.unlabelled or recipe.labelled < 1:
+        raise InputError("episodes without reuse share no batch and have no unlabelled images: set reuse=yes, "
+                         "or batch_classes=0, unlabelled=0, labelled=1")
+    epoch, place = divmod(step, max(1, recipe.episodes // recipe.step_episodes))
+    passes = (no_reuse_epoch(labels, recipe.ways, recipe.shots, recipe.queries, seed=recipe.seed,
+                             epoch=mixed_seed(6, epoch, number)) for number in count())
+    return islice(chain.from_iterable(passes), place * recipe.step_episodes + rank, (place + 1) * recipe.step_episodes,
+                  world)
+
+
+def alone(episode: Episode, number: int) -> Round:
+    """A round of one episode, embedded by itself."""
+    return Round(number, torch.cat([episode.support, episode.query, episode.unlabelled]), [as_first(episode)],
+                 len(episode.support))
 
 
 def places(episode: Episode) -> Places:

@@ -7,10 +7,13 @@ import pytest
 import reference
 import torch
 
-from dmn4.benchmark import heads
+from dmn4.benchmark import evaluation, heads
 from dmn4.benchmark.heads import Case, benchmark_heads
 from dmn4.benchmark.race import busy_share, peak_memory, race
 from dmn4.benchmark.yardsticks import bare_products, dense_scores
+from dmn4.contenders import find_trained
+from dmn4.data.samples import draw_clutter
+from dmn4.evaluate import Table
 from dmn4.methods import build_method
 
 
@@ -77,3 +80,18 @@ def test_a_busy_machine_is_noticed():
     busy.start()
     assert busy_share(0.5) > 0.9 / (os.cpu_count() or 1) * 0.5
     busy.join()
+
+
+def test_an_episode_over_stored_maps_is_timed_beside_its_head_and_beside_embedding(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(evaluation, "CASES", [("protonet", 1)])
+    found = evaluation.benchmark_evaluation(2, tmp_path / "figures.json")["protonet 1-shot"]
+    assert 0 < found.head < found.stored < found.embedded
+    assert found.embedded_ratio == pytest.approx(found.embedded / found.stored)
+    assert json.loads((tmp_path / "figures.json").read_text())["cases"]["protonet 1-shot"]["plain"] == found.plain
+    assert "beyond head" in capsys.readouterr().out
+
+
+def test_embedding_anew_gives_the_accuracy_of_the_stored_maps():
+    table = Table(draw_clutter(6, 17, size=84, seed=0), {"mn4": find_trained().enter("mn4")}, shots=1)
+    stored = evaluation.over_the_store(table)()["mn4"]
+    assert float(evaluation.embedding_anew(table, table.backbone)()) == pytest.approx(stored)

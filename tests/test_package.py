@@ -5,9 +5,11 @@ import subprocess
 import sys
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
 import dmn4
-from dmn4.cli import main
+from dmn4.cli.main import app, main
 
 
 def test_importing_the_package_loads_nothing_heavy():
@@ -45,6 +47,18 @@ def test_a_mistake_is_one_line_and_exit_code_two(arguments, message, capsys):
     assert error.startswith("dmn4: error: ")
     assert error.count("\n") == 1
     assert message in error
+
+
+def commands(group, path=()):
+    for name, one in group.commands.items():
+        yield from commands(one, (*path, name)) if hasattr(one, "commands") else [(*path, name)]
+
+
+@pytest.mark.parametrize("command", list(commands(typer.main.get_command(app))), ids=" ".join)
+def test_every_command_explains_itself_with_an_example_of_its_own(command):
+    shown = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "200"})
+    assert shown.exit_code == 0
+    assert f"Example: dmn4 {' '.join(command)}" in shown.output
 
 
 def test_the_version_is_printed(capsys):

@@ -49,7 +49,7 @@ def test_a_rival_has_the_schedule_of_its_paper():
                                             ("meta-baseline-resnet12", resnet12.FORMS["meta-baseline"]),
                                             ("metaoptnet-conv4", conv4.FORMS["metaoptnet"]),
                                             ("covariance-conv4", conv4.FORMS["covariance"]),
-                                            ("mcl-conv4", conv4.FORMS["mcl"]),
+                                            ("mcl-conv4", conv4.FORMS["mcl"]), ("dc-conv4", conv4.FORMS["dc"]),
                                             ("tapnet-resnet12", resnet12.FORMS["tapnet"])])
 def test_a_rival_has_its_own_form_of_the_backbone(name, form):
     recipe = PRETRAINING.get(name) or TRAINING[name]

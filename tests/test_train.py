@@ -66,9 +66,9 @@ def test_episodes_of_one_batch_share_its_embedding():
         assert (of_support[:, None] == of_query).sum() == 3 * 4
 
 
-@pytest.mark.parametrize("name", ["train", "shared"])
+@pytest.mark.parametrize("name", ["train", "shared", "no reuse"])
 def test_processes_share_the_episodes_of_a_step_and_leave_none_out(name):
-    recipe = replace(RECIPES[name], step_episodes=4)
+    recipe = replace(RECIPES.get(name, replace(RECIPE, reuse="no")), step_episodes=4)
 
     def played(rank, world):
         return [tuple(np.sort(one.rows[episode.query].numpy())) for one in rounds(TRAIN.labels, recipe, 3, rank, world)
@@ -97,6 +97,21 @@ def test_unlabelled_images_come_from_the_part_that_is_not_labelled():
 def test_a_shared_batch_refuses_what_it_would_ignore(more):
     with pytest.raises(InputError, match="no unlabelled images: set batch_classes=0"):
         rounds(TRAIN.labels, replace(RECIPE, batch_classes=4, batch_images=6, **more), 0)
+
+
+def test_without_reuse_no_image_comes_twice_in_an_epoch_until_it_runs_dry():
+    labels = np.arange(4).repeat(20)                          # 80 images: five episodes of 3 x (1 + 4) use 75 of them
+    recipe = replace(RECIPE, ways=3, shots=1, queries=4, reuse="no", episodes=8, step_episodes=1)
+    epoch = torch.stack([rounds(labels, recipe, step)[0].rows for step in range(8)])      # (8, 15)
+    whole = max(count for count in range(1, 9) if len(epoch[:count].unique()) == 15 * count)
+    assert 3 <= whole <= 5                                    # it ends once two classes alone have five images left
+    assert not torch.equal(rounds(labels, recipe, 8)[0].rows, epoch[0])
+
+
+@pytest.mark.parametrize("more", [{"unlabelled": 2}, {"labelled": 0.5}, {"batch_classes": 4, "batch_images": 6}])
+def test_episodes_without_reuse_refuse_what_they_would_ignore(more):
+    with pytest.raises(InputError, match="set reuse=yes"):
+        rounds(TRAIN.labels, replace(RECIPE, reuse="no", **more), 0)
 
 
 def test_frozen_norms_keep_their_statistics_but_learn_their_scale(tmp_path):

@@ -63,6 +63,14 @@ def widen(channels: float, width: float) -> int:
     return max(1, round(channels * width))
 
 
+def numbers(option: str, text: str) -> list[float]:
+    """The numbers of an option such as "64-160-320-640", or an InputError that shows it."""
+    try:
+        return [float(part) for part in text.split("-")]
+    except ValueError:
+        raise InputError(f"{option} is {text!r}; numbers joined by '-' are needed") from None
+
+
 def kaiming(network: nn.Module, mode: Literal["fan_in", "fan_out"] = "fan_out") -> None:
     """Draw convolution weights Kaiming-normal (for leaky_relu at its default slope); biases start at 0."""
     for layer in network.modules():

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from dmn4.errors import choose
+from dmn4.errors import InputError, choose
 
-from .base import Backbone, Options, activation, kaiming, widen, xavier
+from .base import Backbone, Options, activation, kaiming, numbers, widen, xavier
 
 LAST = ("bare", "signed", "full")
 POOLED: dict[str, nn.Module] = {"map": nn.Identity(), "max": nn.AdaptiveMaxPool2d(1), "mean": nn.AdaptiveAvgPool2d(1)}
@@ -21,24 +21,28 @@ FORMS: dict[str, Options] = {                  # options of conv4-classic for th
     "rfs": {"pools": 3, "pooled": "mean", "start": "kaiming"},
     "covariance": {"pools": 3, "last": "signed", "bias": False},
     "metaoptnet": {"bias": False, "start": "kaiming"},
+    "dc": {"blocks": "64-64-128-128"},
 }
 
 
 class Conv4(Backbone):
     """Four 3x3 convolutions of 64 channels; by default the DMN4 form, whose last layer is a bare, unpadded convolution.
 
-    `width` multiplies the channels; the first `pools` blocks halve the map; `slope` 0 is ReLU; `last` is "bare",
-    "signed" (batch norm, no activation) or "full" (like the others); `pooled` reduces the map to its "max" or "mean".
+    `blocks` names the channels of each and `width` multiplies them; the first `pools` blocks halve the map; `slope` 0
+    is ReLU; `last` is "bare", "signed" (batch norm, no activation) or "full" (like the others); `pooled` reduces the
+    map to its "max" or "mean".
     """
 
-    def __init__(self, width: float = 1.0, pools: int = 2, slope: float = 0.2, bias: bool = False, last: str = "bare",
-                 pooled: str = "map", start: str = "xavier") -> None:
+    def __init__(self, width: float = 1.0, blocks: str = "64-64-64-64", pools: int = 2, slope: float = 0.2,
+                 bias: bool = False, last: str = "bare", pooled: str = "map", start: str = "xavier") -> None:
         super().__init__()
         choose("last block", last, LAST)
-        self.out_channels = widen(64, width)
-        inputs = [3] + [self.out_channels] * 3
+        channels = [3] + [widen(part, width) for part in numbers("blocks", blocks)]
+        if len(channels) != 5:
+            raise InputError(f"blocks is {blocks!r}; the channels of four blocks joined by '-' are needed")
+        self.out_channels = channels[-1]
         self.blocks = nn.Sequential(*(
-            block(inputs[i], self.out_channels, i < pools, slope, bias, last if i == 3 else "full") for i in range(4)))
+            block(channels[i], channels[i + 1], i < pools, slope, bias, last if i == 3 else "full") for i in range(4)))
         self.pool = POOLED[choose("pooled", pooled, POOLED)]
         self.minimum = 2 ** min(pools, 4) * (3 if last == "bare" else 1)
         START[choose("start", start, START)](self)

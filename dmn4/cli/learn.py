@@ -220,7 +220,7 @@ def reproduce(name: Annotated[str, typer.Argument(help="table or figure; see --l
               budget: Annotated[str, typer.Option(help="tiny (minutes), cpu (hours on two cores) or paper")] = "tiny",
               data: Annotated[list[str] | None, typer.Option(help="NAME=FOLDER; may be repeated")] = None,
               weights: Annotated[list[str] | None, typer.Option(
-                  help="DATA[/BACKBONE]=RUN; a figure uses these weights instead of training; may be repeated")] = None,
+                  help="DATA=RUN or DATA/BACKBONE=RUN: a figure uses these weights; may be repeated")] = None,
               out: Out = Path("runs/reproduce"),
               picture: Annotated[bool, typer.Option("--picture", help="draw what classes adopt (semi only)")] = False,
               show_list: Annotated[bool, typer.Option("--list", help="name what can be reproduced")] = False) -> None:

@@ -29,7 +29,10 @@ def register(app: typer.Typer) -> None:
 def demo(out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the tables, the report and the model.")]
          = Path("dmn4-demo"), episodes: Annotated[int, typer.Option(help="Tasks in the table of methods.", min=2)] = 40,
          ) -> None:
-    """The quick start: real photographs, a table of methods, "none of these", a report."""
+    """The quick start: real photographs, a table of methods, "none of these", a report.
+
+    Example: dmn4 demo -o dmn4-demo
+    """
     from dmn4.demo import run_demo
 
     for line in run_demo(out, episodes, watched):

@@ -45,8 +45,9 @@ RIVAL_PRETRAINING: dict[str, Pretraining] = {
     "centroid-conv4": Pretraining(**{**POOLED, **ADAM, "schedule": "constant"}, **CLASSIC, transform="centroid",
                                   head="arc", vector="flat", scale=20.0, margin=0.01, epochs=600, batch=64,
                                   validate_episodes=400),
-    # About 8,000 steps of 200 images; the paper's own convolutional network is 64-64-128-128.
-    "dc-conv4": Pretraining(**SGD, **CLASSIC, pooled=0.0, epochs=42, batch=200, milestones="32", validate="dc"),
+    # About 8,000 steps of 200 images.
+    "dc-conv4": Pretraining(**SGD, **CLASSIC, backbone_options="blocks=64-64-128-128", pooled=0.0, epochs=42, batch=200,
+                            milestones="32", validate="dc"),
     "dc-resnet12": Pretraining(**SGD, backbone="resnet12", backbone_options="blocks=64-128-256-512", pooled=0.0,
                                epochs=42, batch=200, milestones="32", validate="dc"),
     "deepemd-resnet12": DEEPEMD_FIRST,
@@ -67,7 +68,8 @@ DSN_CONV4 = Training(**ADAM, **CLASSIC, method="dsn", transform="dmn4-conv4", ep
 FEAT = Training(method="feat", transform="feat-conv4", epochs=200, episodes=100, schedule="steps", decay=0.5,
                 method_lr=10.0)
 # A pass over CUB's 5,994 training images without using one twice is 15 such episodes.
-FRN_CUB = Training(**SGD, **CLASSIC, **MANY_WAYS, transform="frn", lr=0.1, epochs=800, episodes=15, milestones="400")
+FRN_CUB = Training(**SGD, **CLASSIC, **MANY_WAYS, reuse="no", transform="frn", lr=0.1, epochs=800, episodes=15,
+                   milestones="400")
 DEEPEMD = Training(**SGD, method="deepemd", transform="deepemd", lr=5e-4, epochs=100, episodes=50, decay=0.5)
 SEMI: Settings = {"unlabelled": 5, "labelled": 0.4}
 KMEANS = Training(**{**ADAM, "weight_decay": 5e-5}, **CLASSIC, **SEMI, method="pn-semi", transform="dmn4-conv4",
@@ -117,7 +119,7 @@ RIVAL_TRAINING: dict[str, Training] = {
     "deepemd-conv4": replace(DEEPEMD, **CLASSIC),
     "deepemd-resnet12": replace(DEEPEMD, **META_FORM),
     # One model for all shots; 96 episodes are one pass over miniImageNet.
-    "frn-resnet12": Training(**SGD, **META_FORM, **MANY_WAYS, method="frn", method_options="scaling=sqrt",
+    "frn-resnet12": Training(**SGD, **META_FORM, **MANY_WAYS, reuse="no", method="frn", method_options="scaling=sqrt",
                              transform="frn", lr=1e-3, epochs=150, episodes=96, milestones="70,120"),
     "frn-conv4": replace(FRN_CUB, method="frn"),
     "ctx-conv4": replace(FRN_CUB, method="ctx"),

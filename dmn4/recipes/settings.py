@@ -83,6 +83,7 @@ class Training(Recipe):
     unlabelled: int = setting(0, "unlabelled images of each class, for the semi-supervised methods")
     distractors: int = setting(0, "further classes that only give unlabelled images")
     labelled: float = setting(1.0, "share of each class that is labelled; unlabelled images come from the rest")
+    reuse: str = setting("yes", "whether an image may come twice in an epoch: yes, or no (the sampler of FRN)")
     smoothing: float = setting(0.0, "label smoothing, for methods trained by cross-entropy")
     method_lr: float = setting(1.0, "factor of the learning rate of the method's own layers")
     kernels: str = setting("learn", "learn the kernels of the backbone, or only a factor of each (scale: E3BM)")
