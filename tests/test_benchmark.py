@@ -14,7 +14,7 @@ from dmn4.benchmark.yardsticks import bare_products, dense_scores
 from dmn4.contenders import find_trained
 from dmn4.data.samples import draw_clutter
 from dmn4.evaluate import Table
-from dmn4.methods import build_method
+from dmn4.methods import METHODS, build_method
 
 
 @pytest.mark.parametrize(("name", "rule"), [("dn4", "all"), ("mn4", "mnn"), ("dmn4", "dmnn")])
@@ -95,3 +95,13 @@ def test_embedding_anew_gives_the_accuracy_of_the_stored_maps():
     table = Table(draw_clutter(6, 17, size=84, seed=0), {"mn4": find_trained().enter("mn4")}, shots=1)
     stored = evaluation.over_the_store(table)()["mn4"]
     assert float(evaluation.embedding_anew(table, table.backbone)()) == pytest.approx(stored)
+
+
+def test_every_method_takes_part(tmp_path, monkeypatch):
+    generator = torch.Generator().manual_seed(0)
+    small = torch.randn(5, 8, 3, 3, generator=generator), torch.arange(5), torch.randn(75, 8, 3, 3, generator=generator)
+    monkeypatch.setattr(Case, "maps", lambda case: small)
+    monkeypatch.setattr(heads, "CASES", [Case("small", "conv4", 5, 1)])
+    found = benchmark_heads(1, tmp_path / "figures.json", [], [])["cases"]["small"]
+    assert {name.split()[0] for name in found} == {"floor", *METHODS}
+    assert {"dmn4 train", "protonet train", "deepemd train", "frn train"} <= found.keys()

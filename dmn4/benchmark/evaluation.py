@@ -44,7 +44,7 @@ def benchmark_evaluation(rounds: int, out: Path) -> dict[str, Cost]:
     if not about["trusted"]:
         console.print(f"[yellow]{100 * about['load']:.0f} % of the cores are busy with other jobs: "
                       "these figures are not to be trusted")
-    images, trained = draw_clutter(20, 20, size=84, seed=0), find_trained()
+    images, trained = draw_clutter(10, 20, size=84, seed=0), find_trained()
     tables = {case: Table(images, {case[0]: trained.enter(case[0])}, case[1]) for case in CASES}
     plain = {case: plain_ratio(one, rounds) for case, one in tables.items()}
     keep_freed_memory()                                            # it cannot be undone, so the plain form came first
