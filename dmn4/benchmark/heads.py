@@ -87,7 +87,7 @@ def contestants(case: Case, methods: list[str]) -> Iterator[tuple[str, Callable[
 
         def run() -> None:
             loss = F.cross_entropy(head(maps[0], labels, maps[1]), targets)
-            torch.autograd.grad(loss, maps, allow_unused=True)       # a solver outside the graph ends the way to support
+            torch.autograd.grad(loss, maps, allow_unused=True)       # a solver outside the graph stops it
         return run
 
     for name in methods:

@@ -11,7 +11,7 @@ from torch import Tensor
 from ..errors import InputError, choose
 from .descriptors import SupportPool
 
-CPU_BLOCK = 8 << 20      # bytes of similarities at a time: what stays in the cache
+CPU_BLOCK = 5 << 20      # bytes of similarities at a time: what stays in the cache
 SHORT_ROW = 32
 
 
@@ -85,14 +85,14 @@ def search_several(query: Tensor, pool: SupportPool, k: int) -> tuple[Tensor, Te
 def block_shape(query: Tensor, pool: SupportPool) -> tuple[int, int]:
     """How many query images and pool descriptors to compare at a time: (Q, M, C) -> images, columns.
 
-    A block holds as many images as fit the cache, or a share of a GPU's memory; an image too large for a block is
+    A block holds as many images as fit the cache, or a share of a GPU's memory; an image too large for three blocks is
     matched a few classes at a time. So the (Q, M, S) tensor never exists.
     """
     budget = torch.cuda.mem_get_info(query.device)[0] // 8 if query.is_cuda else CPU_BLOCK
     pairs = budget // query.element_size()
     size = len(pool.descriptors)
     images = min(max(1, pairs // (query.shape[1] * size)), max(1, len(query)))
-    return images, min(size, max(*pool.counts, 2 * pairs // (images * query.shape[1])))
+    return images, min(size, max(*pool.counts, 3 * pairs // (images * query.shape[1])))
 
 
 def similarities(query: Tensor, pool: SupportPool, columns: int, room: Tensor) -> Iterator[tuple[Chunk, Tensor]]:
@@ -108,7 +108,8 @@ def similarities(query: Tensor, pool: SupportPool, columns: int, room: Tensor) -
 def search_block(blocks: Iterable[tuple[Chunk, Tensor]], partners: bool, choices: bool,
                  answers: bool) -> tuple[Tensor, Tensor, Tensor]:
     """Best cosines, partners and answers of a few images -> (b, M, N), (b, M, N or 1), (b, M)."""
-    best, found, near, choice, back = [], [], [], [], []
+    best, found, choice, back = [], [], [], []
+    near: list[Tensor] = []
     for chunk, cosines in blocks:
         places = first_argmax(cosines) if partners else None                                 # (b, M, n)
         best.append(cosines.amax(-1) if places is None else take(cosines, places))           # (b, M, n)
@@ -117,10 +118,11 @@ def search_block(blocks: Iterable[tuple[Chunk, Tensor]], partners: bool, choices
         if choices:
             nearest, winner = best[-1].max(-1, keepdim=True)                                 # (b, M, 1) each
             place = first_argmax(class_rows(cosines, winner)) if places is None else places.gather(-1, winner)
+            leads = nearest > torch.cat(near, -1).amax(-1, keepdim=True) if near else torch.ones_like(winner).bool()
             near.append(nearest)
             choice.append(chunk.start + winner * chunk.size + place)                         # (b, M, 1)
-        if answers:
-            back.append(search_back(cosines.flatten(2), choice[-1] - chunk.start, nearest))  # (b, M, 1)
+            if answers:                                                                      # of those it still matters
+                back.append(search_back(cosines.flatten(2), choice[-1] - chunk.start, nearest, leads))
     nothing = best[0].new_empty(0)
     first = torch.cat(near, -1).argmax(-1, keepdim=True) if choices else nothing             # (b, M, 1)
     partner = torch.cat(found, -1) if partners else torch.cat(choice, -1).gather(-1, first) if choices else nothing
@@ -164,12 +166,12 @@ def chunks(counts: list[int], columns: int) -> Iterator[Chunk]:
         first, start = last, start + (last - first) * size
 
 
-def search_back(similarity: Tensor, choice: Tensor, nearest: Tensor) -> Tensor:
-    """Whether each descriptor is the nearest of its image to the one it chose: (b, M, S), (b, M, 1) twice -> (b, M, 1).
+def search_back(similarity: Tensor, choice: Tensor, nearest: Tensor, asks: Tensor) -> Tensor:
+    """Whether each one that asks is the nearest of its image to its choice: (b, M, S), (b, M, 1) thrice -> (b, M, 1).
 
     Column maxima are cheap and rule most descriptors out; the first of several equals is looked up for the rest.
     """
-    answered = nearest == similarity.amax(1)[..., None].gather(1, choice)                    # (b, M, 1)
+    answered = asks & (nearest == similarity.amax(1)[..., None].gather(1, choice))           # (b, M, 1)
     image, row, _ = answered.nonzero(as_tuple=True)                                          # (P,), (P,)
     columns = similarity[image, :, choice[image, row, 0]]                                    # (P, M)
     answered[image, row, 0] = first_argmax(columns) == row
