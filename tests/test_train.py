@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from lightning_fabric import Fabric
 from torch.testing import assert_close
 from toy_runs import RECIPES, TRAIN, VAL, run_stage
 
-from dmn4.checkpoints import load_model
+from dmn4.checkpoints import load_model, load_tensors
 from dmn4.data.samples import draw_clutter
 from dmn4.errors import InputError
 from dmn4.maps import MapStore
@@ -112,6 +113,16 @@ def test_without_reuse_no_image_comes_twice_in_an_epoch_until_it_runs_dry():
 def test_episodes_without_reuse_refuse_what_they_would_ignore(more):
     with pytest.raises(InputError, match="set reuse=yes"):
         rounds(TRAIN.labels, replace(RECIPE, reuse="no", **more), 0)
+
+
+@pytest.mark.parametrize("stage", ["pretrain", "train"])
+def test_mixed_precision_learns_with_weights_in_full_precision(stage, tmp_path):
+    fabric = Fabric(accelerator="cpu", devices=1, precision="bf16-mixed")
+    run = run_stage(stage, tmp_path, recipe=replace(RECIPES[stage], epochs=2), fabric=fabric)
+    first, last = read_log(run.folder / "log.csv")
+    assert float(last["loss"]) < float(first["loss"])
+    tensors, _ = load_tensors(run.folder / "backbone.safetensors")
+    assert {tensor.dtype for tensor in tensors.values() if tensor.is_floating_point()} == {torch.float32}
 
 
 def test_frozen_norms_keep_their_statistics_but_learn_their_scale(tmp_path):
