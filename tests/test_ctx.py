@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.autograd import gradcheck
 from torch.testing import assert_close
-from toy_episodes import as_maps, noise_episode, toy_losses
+from toy_episodes import as_maps, noise_episode, train_on_stream
 
 from dmn4.errors import InputError
 from dmn4.methods.ctx import CTX
@@ -66,5 +66,5 @@ def test_it_needs_the_width_of_the_maps():
 
 
 def test_the_loss_goes_down():
-    first, last = toy_losses(CTX(6, width=8))
-    assert last < 0.75 * first
+    before, after = train_on_stream(CTX(6, width=8))
+    assert after < 0.75 * before

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch.autograd import gradcheck
 from torch.testing import assert_close
-from toy_stream import random_episode, toy_episode, train_on_stream
+from toy_episodes import random_episode, toy_episode, train_on_stream
 
 from dmn4.errors import InputError
 from dmn4.methods.deepemd import DeepEMD

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 from torch.testing import assert_close
-from toy_stream import random_episode, train_on_stream
+from toy_episodes import random_episode, train_on_stream
 
 from dmn4.methods.dsn import DSN
 from dmn4.methods.protonet import ProtoNet

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from torch.testing import assert_close
-from toy_stream import random_episode
+from toy_episodes import random_episode
 
 from dmn4.errors import InputError
 from dmn4.methods.dsn import DSN

@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
-from toy_episodes import noise_episode, toy_losses
+from toy_episodes import noise_episode, train_on_stream
 
 from dmn4.errors import InputError
 from dmn4.methods.e3bm import E3BM, centred, head_slope, merge_kernels, scale_kernels
@@ -130,5 +130,5 @@ def test_scaling_leaves_the_given_backbone_alone():
 
 def test_the_loss_goes_down():
     torch.manual_seed(0)
-    first, last = toy_losses(E3BM(6, steps=5))
-    assert last < 0.5 * first
+    before, after = train_on_stream(E3BM(6, steps=5))
+    assert after < 0.5 * before

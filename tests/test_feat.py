@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
-from toy_episodes import as_maps, noise_episode, toy_losses
+from toy_episodes import as_maps, noise_episode, train_on_stream
 
 from dmn4.errors import InputError
 from dmn4.methods.feat import FEAT, SetAttention
@@ -83,5 +83,5 @@ def test_it_needs_the_width_of_the_maps():
 
 def test_the_loss_goes_down():
     torch.manual_seed(0)
-    first, last = toy_losses(FEAT(6, temperature=4, auxiliary_temperature=4, balance=0.1), episodes=120)
-    assert last < 0.75 * first
+    before, after = train_on_stream(FEAT(6, temperature=4, auxiliary_temperature=4, balance=0.1), episodes=120)
+    assert after < 0.75 * before

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 from torch.testing import assert_close
-from toy_stream import random_episode
+from toy_episodes import random_episode
 
 from dmn4.errors import InputError
 from dmn4.methods.pn_semi import PNSemi, PNSemiMasked, move_means, shape_of_columns, soft_assignment

@@ -5,7 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
-from toy_stream import random_episode, train_on_stream
+from toy_episodes import random_episode, train_on_stream
 
 from dmn4.images import Transform
 from dmn4.maps import view

@@ -4,47 +4,63 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dmn4.methods.base import Method
-
 
 def as_maps(rows: list[list[float]]) -> Tensor:
     """Vectors as maps of one location: n rows of C numbers -> (n, C, 1, 1)."""
     return torch.tensor(rows)[:, :, None, None]
 
 
-def noise_episode(seed: int = 0, channels: int = 4, side: int = 3) -> tuple[Tensor, Tensor, Tensor]:
-    """Random maps of 3 classes with 1, 2 and 3 shots in mixed order, and 4 queries."""
+def random_episode(seed: int = 0, shots: tuple[int, ...] = (2, 1, 3), queries: int = 4, channels: int = 6,
+                   side: int = 2) -> tuple[Tensor, Tensor, Tensor]:
+    """Noise maps with uneven shots a class, shuffled: support, labels, query, in float64."""
     generator = torch.Generator().manual_seed(seed)
-    labels = torch.tensor([2, 0, 1, 2, 1, 2])
-    support = torch.randn(6, channels, side, side, generator=generator)
-    return support, labels, torch.randn(4, channels, side, side, generator=generator)
+    labels = torch.arange(len(shots)).repeat_interleave(torch.tensor(shots))
+    labels = labels[torch.randperm(len(labels), generator=generator)]
+    maps = torch.randn(len(labels) + queries, channels, side, side, generator=generator, dtype=torch.float64)
+    return maps[queries:], labels, maps[:queries]
 
 
-def toy_episode(generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """3 of 5 classes, 2 shots, 4 queries each: 3 channels tell the class, 3 more hold loud noise; 2 x 2 maps."""
-    templates = torch.tensor([[2.0, 0, 0], [0, 2, 0], [0, 0, 2], [-2, 0, 0], [0, -2, 0]])
-    classes = torch.randperm(5, generator=generator)[:3].repeat_interleave(6)             # (18,)
-    maps = torch.randn(18, 6, 2, 2, generator=generator) * torch.tensor([0.5] * 3 + [2.0] * 3).view(6, 1, 1)
-    maps[:, :3] += templates[classes][:, :, None, None]
-    shots = torch.tensor([True, True, False, False, False, False]).repeat(3)
-    labels = torch.arange(3).repeat_interleave(6)
-    return maps[shots], labels[shots], maps[~shots], labels[~shots]
+def noise_episode(seed: int = 0, channels: int = 4, side: int = 3) -> tuple[Tensor, Tensor, Tensor]:
+    """The same in float32: 1, 2 and 3 shots, 4 queries."""
+    support, labels, query = random_episode(seed, (1, 2, 3), 4, channels, side)
+    return support.float(), labels, query.float()
 
 
-def toy_losses(method: Method, episodes: int = 60, lr: float = 0.03) -> tuple[float, float]:
-    """The mean loss over the first and the last fifteen episodes, with a 1 x 1 convolution learning before `method`."""
-    torch.manual_seed(0)
-    layer = nn.Conv2d(6, 6, 1)
-    optimizer = torch.optim.Adam([*layer.parameters(), *method.parameters()], lr=lr)
-    generator, losses = torch.Generator().manual_seed(1), []
-    for _ in range(episodes):
-        support, labels, query, truth = toy_episode(generator)
+def toy_episode(generator: torch.Generator, ways: int = 3, shots: int = 2, queries: int = 4, channels: int = 6,
+                side: int = 2, noise: float = 1.0) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Support maps, labels, query maps, labels: class templates in two channels, strong noise in the others."""
+    templates = torch.randn(ways, channels, side, side, generator=generator)
+    templates[:, 2:] = 0
+    spread = noise * torch.ones(channels, 1, 1)
+    spread[:2] = 0.1
+
+    def draw(each: int) -> tuple[Tensor, Tensor]:
+        labels = torch.arange(ways).repeat(each)
+        return templates[labels] + spread * torch.randn(len(labels), channels, side, side, generator=generator), labels
+
+    return *draw(shots), *draw(queries)
+
+
+def train_on_stream(method: nn.Module, episodes: int = 40, rate: float = 0.02, shots: int = 2) -> tuple[float, float]:
+    """Mean loss of fresh episodes before and after training a 1 x 1 convolution in front of `method`."""
+    layer = nn.Conv2d(6, 6, 1, bias=False)
+    nn.init.eye_(layer.weight.data[:, :, 0, 0])
+    optimizer = torch.optim.Adam([*layer.parameters(), *method.parameters()], lr=rate)
+
+    def loss_on(generator: torch.Generator) -> Tensor:
+        support, labels, query, query_labels = toy_episode(generator, shots=shots)
         support, query = layer(support), layer(query)
-        loss = getattr(method, "loss", F.cross_entropy)(method(support, labels, query), truth)
-        extra = method.auxiliary(support, labels, query, truth)
-        loss = loss if extra is None else loss + extra
+        loss = getattr(method, "loss", F.cross_entropy)(method(support, labels, query), query_labels)
+        extra = method.auxiliary(support, labels, query, query_labels)
+        return loss if extra is None else loss + extra
+
+    def mean_loss() -> float:
+        generator = torch.Generator().manual_seed(1)
+        return sum(loss_on(generator).item() for _ in range(10)) / 10
+
+    before, generator = mean_loss(), torch.Generator().manual_seed(0)
+    for _ in range(episodes):
         optimizer.zero_grad()
-        loss.backward()
+        loss_on(generator).backward()
         optimizer.step()
-        losses.append(loss.item())
-    return sum(losses[:15]) / 15, sum(losses[-15:]) / 15
+    return before, mean_loss()
