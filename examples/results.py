@@ -4,7 +4,8 @@
     cp runs/cub-1shot/card.json docs/results/cub-1shot.json                             # publish the card
     python examples/results.py                                                          # write the tables anew
 
-A page holds a table between `<!-- table: CARD -->` and `<!-- end -->`; `<!-- summary: CARD CARD -->` is the short form.
+A page holds a table between `<!-- table: CARD -->` and `<!-- end -->`; `<!-- summary: CARD CARD -->` is the short form,
+and the kinds of `SPEED` show what `dmn4 benchmark` wrote.
 """
 
 import csv
@@ -17,8 +18,8 @@ from dmn4.intervals import Accuracy, Difference
 from dmn4.reproduce.published import FINE_GRAINED, ODM, RANK, SOTA_CONV4
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "docs" / "results.md", ROOT / "docs" / "methods.md"]
-BLOCK = re.compile(r"<!-- (table|summary): ([^>]*?) -->\n.*?<!-- end -->", re.DOTALL)
+PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in ("results.md", "methods.md", "training.md"))]
+BLOCK = re.compile(r"<!-- (\w+): ([^>]*?) -->\n.*?<!-- end -->", re.DOTALL)
 
 
 def read_card(name: str) -> dict[str, Any]:
@@ -93,11 +94,64 @@ def summary(names: list[str]) -> str:
     return "\n".join(lines)
 
 
+# ------------------------------------------------------------------------------------------------------------- speed
+
+def heads_summary(name: str) -> str:
+    """The paper's three methods beside the bare products of their search, and beside the dense formulation."""
+    one, five = (read_card(name)["cases"][f"conv4 5-way {shots}-shot"] for shots in (1, 5))
+    lines = ["| times the bare products | 1 shot: scores | training step | 5 shots: scores | training step | "
+             "extra MB, 5 shots | the dense form, 5 shots |", "|---" * 7 + "|"]
+    for method in ("dn4", "mn4", "dmn4"):
+        ratios = [f"{case[kind]['floor_ratio']:.2f}" for case in (one, five) for kind in (method, f"{method} train")]
+        extra = " / ".join(f"{five[kind]['extra_mb']:.0f}" for kind in (method, f"{method} train"))
+        slower = " / ".join(f"{five[kind]['dense_ratio']:.1f} x" for kind in (method, f"{method} train"))
+        dense = f"{slower} the time, {five[f'{method} dense']['extra_mb']:,.0f} MB"
+        lines.append("| " + " | ".join([method, *ratios, extra, dense]) + " |")
+    return "\n".join(lines)
+
+
+def heads_of_all(name: str) -> str:
+    """Every method on the maps of both backbones, times the bare products of the search: scores / training step."""
+    card = read_card(name)
+    cases = [f"{backbone} 5-way {shots}-shot" for backbone in ("conv4", "resnet12") for shots in (1, 5)]
+    lines = ["| method | " + " | ".join(cases) + " |", "|---" * 5 + "|"]
+    methods = list(dict.fromkeys(key.split()[0] for key in card["cases"][cases[0]] if key != "floor"))
+    for method in methods:
+        cells = []
+        for case in cases:
+            found = card["cases"][case]
+            scores = next((key for key in found if key.split()[0] == method), "")
+            step = found.get(f"{method} train")
+            part = f" ({scores.partition(' ')[2]})" if " " in scores else ""
+            cells.append(f"{times(found[scores])}{f' / {times(step)}' if step else ''}{part}")
+        lines.append(f"| {method} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def times(figures: dict[str, Any]) -> str:
+    """A ratio to the floor in two digits."""
+    ratio = figures["floor_ratio"]
+    return f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.2g}"
+
+
+def evaluation(name: str) -> str:
+    """An episode over stored maps, beside its head and beside embedding its pictures anew."""
+    lines = ["| | head, ms | stored | beyond the head | embedding anew takes | in plain PyTorch |", "|---" * 6 + "|"]
+    for case, one in read_card(name)["cases"].items():
+        lines.append(f"| {case} | {1e3 * one['head']:.1f} | {1e3 * one['stored']:.1f} | {100 * one['beyond']:.0f} % | "
+                     f"{one['embedded_ratio']:.1f} x | {one['plain_ratio']:.1f} x |")
+    return "\n".join(lines)
+
+
+SPEED = {"heads": heads_summary, "speed": heads_of_all, "evaluation": evaluation}
+
+
 def refresh(text: str) -> str:
     """A page with every table written anew from its card."""
     def written(found: re.Match[str]) -> str:
         kind, names = found[1], found[2].split()
-        return f"<!-- {kind}: {found[2]} -->\n{table(*names) if kind == 'table' else summary(names)}\n<!-- end -->"
+        new = table(*names) if kind == "table" else summary(names) if kind == "summary" else SPEED[kind](*names)
+        return f"<!-- {kind}: {found[2]} -->\n{new}\n<!-- end -->"
     return BLOCK.sub(written, text)
 
 
