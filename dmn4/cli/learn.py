@@ -228,6 +228,7 @@ def reproduce(name: Annotated[str, typer.Argument(help="table or figure; see --l
 
     Example: dmn4 reproduce odm --budget cpu --data cub=data/cub
     """
+    from dmn4.backbones import BACKBONES
     from dmn4.errors import InputError, choose
     from dmn4.reproduce import ENTRIES, Workshop
     from dmn4.reproduce.figures import FIGURES
@@ -237,7 +238,7 @@ def reproduce(name: Annotated[str, typer.Argument(help="table or figure; see --l
         typer.echo("\n".join(f"{key:16} {entry.about}" for key, entry in ENTRIES.items()))
         return
     folders = read_pairs("--data", data, DATA)
-    given = read_pairs("--weights", weights, [f"{one}/{network}" for one in DATA for network in ("conv4", "resnet12")],
+    given = read_pairs("--weights", weights, [f"{one}/{network}" for one in DATA for network in BACKBONES],
                        usual="/conv4")
     if given and name not in FIGURES:
         raise InputError(f"--weights goes with {', '.join(FIGURES)}; {name!r} trains its own")

@@ -52,9 +52,9 @@ def contender(workshop: Workshop, data: str, method: str, backbone: str = "conv4
     return find_trained(str(workshop.weights(plan_for(workshop.budget, data, method, 1, backbone)))).enter(method)
 
 
-def embedded(workshop: Workshop, data: str, one: Contender) -> tuple[ImageSet, MapStore]:
-    """The test pictures of a data set, and their maps."""
-    images = decoded(workshop.open(data, "test"), one.transform.stored_size)
+def embedded(workshop: Workshop, data: str, one: Contender, each: int = 0) -> tuple[ImageSet, MapStore]:
+    """The test pictures of a data set, the first `each` of every class or all, and their maps."""
+    images = decoded(workshop.open(data, "test").first_of_each_class(each), one.transform.stored_size)
     return images, embed_all(one.backbone, images, one.transform)
 
 
@@ -67,8 +67,9 @@ def available(workshop: Workshop, *names: str) -> list[str]:
 
 
 def backbones(workshop: Workshop, data: str) -> list[str]:
-    """A shallow and a deep network, or those of the two whose weights were given."""
-    return [name for name in ("conv4", "resnet12") if not workshop.given or f"{data}/{name}" in workshop.given]
+    """A shallow and a deep network, or those whose weights were given."""
+    given = (key.split("/") for key in workshop.given)
+    return [name for owner, name in given if owner == data] if workshop.given else ["conv4", "resnet12"]
 
 
 def rule(name: str) -> DescriptorMethod:
@@ -99,15 +100,18 @@ def tsne(workshop: Workshop, picture: Path) -> Drawn:
 
 
 def kde(workshop: Workshop, picture: Path) -> Drawn:
-    """Density of tau for DN4, MN4 and DMN4, each with its own weights, on a shallow and on a deep backbone."""
+    """Density of tau for DN4, MN4 and DMN4, each with its own weights or all with the given ones."""
     data, = available(workshop, "miniimagenet")
+    rules = ("dn4", "mn4", "dmn4")
     panels: dict[str, dict[str, torch.Tensor]] = {}
     count = SAMPLED[workshop.budget]
     for backbone in backbones(workshop, data):
         panels[backbone] = {}
-        for name in ("dn4", "mn4", "dmn4"):
-            images, maps = embedded(workshop, data, contender(workshop, data, name, backbone))
-            panels[backbone] |= sample_tau(maps, tasks_of(images, 15, 10_000), {name: rule(name)}, count)
+        for group in [rules] if workshop.given else [(name,) for name in rules]:
+            one = contender(workshop, data, group[0], backbone)
+            images, maps = embedded(workshop, data, one, 100)
+            panels[backbone] |= sample_tau(maps, tasks_of(images, 15, 10_000), {name: rule(name) for name in group},
+                                           count)
     draw_densities(panels, picture)
     means = [f"{backbone}, mean of tau: " + ", ".join(f"{name} {float(tau.mean()):.4f}" for name, tau in found.items())
              for backbone, found in panels.items()]
