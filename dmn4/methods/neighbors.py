@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
 import torch
@@ -52,6 +53,14 @@ class Chunk(NamedTuple):
     def starts(self, device: torch.device) -> Tensor:
         """The place of each class's first descriptor -> (n,)."""
         return self.start + self.size * torch.arange(self.classes, device=device)
+
+
+class Lead(NamedTuple):
+    """The nearest of a chunk to every descriptor of a few images."""
+
+    nearest: Tensor    # (b, M, 1)  its cosine
+    choice: Tensor     # (b, M, 1)  its place in the pool
+    answered: Tensor   # (b, M, 1)  whether it answers; empty if not asked for
 
 
 @torch.no_grad()
@@ -108,25 +117,37 @@ def similarities(query: Tensor, pool: SupportPool, columns: int, room: Tensor) -
 def search_block(blocks: Iterable[tuple[Chunk, Tensor]], partners: bool, choices: bool,
                  answers: bool) -> tuple[Tensor, Tensor, Tensor]:
     """Best cosines, partners and answers of a few images -> (b, M, N), (b, M, N or 1), (b, M)."""
-    best, found, choice, back = [], [], [], []
-    near: list[Tensor] = []
+    best, found = [], []
+    leads: list[Lead] = []
+    peak: Tensor | float = -inf                                                              # (b, M, 1)  nearest so far
     for chunk, cosines in blocks:
         places = first_argmax(cosines) if partners else None                                 # (b, M, n)
         best.append(cosines.amax(-1) if places is None else take(cosines, places))           # (b, M, n)
         if places is not None:
             found.append(places + chunk.starts(places.device))                               # (b, M, n)
         if choices:
-            nearest, winner = best[-1].max(-1, keepdim=True)                                 # (b, M, 1) each
-            place = first_argmax(class_rows(cosines, winner)) if places is None else places.gather(-1, winner)
-            leads = nearest > torch.cat(near, -1).amax(-1, keepdim=True) if near else torch.ones_like(winner).bool()
-            near.append(nearest)
-            choice.append(chunk.start + winner * chunk.size + place)                         # (b, M, 1)
-            if answers:                                                                      # of those it still matters
-                back.append(search_back(cosines.flatten(2), choice[-1] - chunk.start, nearest, leads))
+            leads.append(lead_of(chunk, cosines, best[-1], places, peak, answers))
+            peak = leads[-1].nearest.clamp(min=peak)
     nothing = best[0].new_empty(0)
-    first = torch.cat(near, -1).argmax(-1, keepdim=True) if choices else nothing             # (b, M, 1)
-    partner = torch.cat(found, -1) if partners else torch.cat(choice, -1).gather(-1, first) if choices else nothing
-    return torch.cat(best, -1), partner, torch.cat(back, -1).gather(-1, first).squeeze(-1) if answers else nothing
+    if not choices:
+        return torch.cat(best, -1), torch.cat(found, -1) if partners else nothing, nothing
+    nearest, choice, answered = (torch.cat(column, -1) for column in zip(*leads, strict=True))
+    first = nearest.argmax(-1, keepdim=True)                                                 # (b, M, 1)  chunk of NN_S
+    return (torch.cat(best, -1), torch.cat(found, -1) if partners else choice.gather(-1, first),
+            answered.gather(-1, first).squeeze(-1) if answers else nothing)
+
+
+def lead_of(chunk: Chunk, cosines: Tensor, best: Tensor, places: Tensor | None, peak: Tensor | float,
+            answers: bool) -> Lead:
+    """Who is nearest in a chunk: cosines (b, M, n, s), the best of them and maybe their places (b, M, n) -> Lead.
+
+    Those that were nearer to an earlier chunk, `peak` (b, M, 1), need not ask for an answer here.
+    """
+    nearest, winner = best.max(-1, keepdim=True)                                             # (b, M, 1) each
+    place = first_argmax(class_rows(cosines, winner)) if places is None else places.gather(-1, winner)
+    choice = winner * chunk.size + place                                                     # (b, M, 1)
+    answered = search_back(cosines.flatten(2), choice, nearest, nearest > peak) if answers else nearest.new_empty(0)
+    return Lead(nearest, chunk.start + choice, answered)
 
 
 def take(values: Tensor, places: Tensor) -> Tensor:
