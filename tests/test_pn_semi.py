@@ -21,6 +21,14 @@ def blank(power: int = 1) -> PNSemiMasked:
     return method
 
 
+def test_the_temperature_is_the_scale_of_the_space():
+    support, labels, query = random_episode()
+    extra = query.flip(0) + 1
+    near, far = (PNSemi(temperature=t)(factor * support, labels, factor * query, unlabelled=factor * extra)
+                 for t, factor in ((1.0, 0.5), (4.0, 1.0)))
+    assert_close(near, far)
+
+
 def test_one_unlabelled_image_between_two_prototypes():
     extra = torch.tensor([[1.0]], dtype=torch.float64)
     weight = soft_assignment(ENDS, extra)

@@ -10,7 +10,10 @@ from .vectors import class_means, squared_distances
 
 
 class PNSemi(SemiMethod, ProtoNet):
-    """Minus the squared distance to prototypes that share in the unlabelled images near them, over `temperature`."""
+    """Minus the squared distance to prototypes that share in the unlabelled images near them.
+
+    `temperature` divides all squared distances, those of the assignment as well.
+    """
 
     def __init__(self, channels: int | None = None, vector: str = "flat", temperature: float = 1.0) -> None:
         super().__init__(channels, vector, temperature)
@@ -22,7 +25,7 @@ class PNSemi(SemiMethod, ProtoNet):
 
     def weigh(self, prototypes: Tensor, extra: Tensor) -> Tensor:
         """How much of each unlabelled image every class takes: (N, d), (U, d) -> (U, N)."""
-        return soft_assignment(prototypes, extra)
+        return soft_assignment(prototypes, extra, self.temperature)
 
 
 class PNSemiMasked(PNSemi):
@@ -44,7 +47,7 @@ class PNSemiMasked(PNSemi):
             nn.init.normal_(parameter, std=0.01 if parameter.ndim == 2 else 0.0)
 
     def weigh(self, prototypes: Tensor, extra: Tensor) -> Tensor:
-        weight = soft_assignment(prototypes, extra)                                 # (U, N)
+        weight = soft_assignment(prototypes, extra, self.temperature)               # (U, N)
         if not len(extra):
             return weight
         distances = relative_distances(prototypes, extra)                           # (U, N)
@@ -53,9 +56,9 @@ class PNSemiMasked(PNSemi):
 
 
 @torch.no_grad()
-def soft_assignment(means: Tensor, extra: Tensor) -> Tensor:
+def soft_assignment(means: Tensor, extra: Tensor, temperature: float = 1.0) -> Tensor:
     """The share of each class in every unlabelled image, by squared distance: (N, d), (U, d) -> (U, N)."""
-    return (-squared_distances(extra, means)).softmax(1)
+    return (-squared_distances(extra, means) / temperature).softmax(1)
 
 
 def move_means(means: Tensor, shots: Tensor, extra: Tensor, weight: Tensor) -> Tensor:

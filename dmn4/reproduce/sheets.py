@@ -22,9 +22,10 @@ BUDGETS = ("tiny", "cpu", "paper")
 FIRST_STAGE = {("cpu", "conv4"): "conv4-cpu", ("cpu", "resnet12"): "resnet12-cpu", ("paper", "resnet12"): "resnet12",
                ("tiny", "conv4"): "tiny", ("tiny", "resnet12"): "tiny"}     # the paper trains Conv-4 from scratch
 # The more descriptors a method sums over, the sharper its softmax: chosen on CUB's val (docs/results.md). The
-# semi-supervised forms take theirs from dmn4: at 1, episodes make features of miniImageNet worse than they were.
+# semi-supervised forms take theirs from dmn4 and protonet: at 1, short episodes spoil the features of a first stage.
 TEMPERATURES = {"dn4": "temperature=6", "dmn4": "temperature=3", "protonet": "temperature=64",
-                "mn4-semi": "temperature=3", "dmn4-semi": "temperature=3"}
+                **dict.fromkeys(("mn4-semi", "dmn4-semi"), "temperature=3"),
+                **dict.fromkeys(("pn-semi", "pn-semi-masked"), "temperature=64")}
 WITHOUT_EPISODES = ("rfs", "dc", "negative-margin", "centroid")             # trained by classification alone
 
 
