@@ -11,6 +11,7 @@ and the kinds of `SPEED` show what `dmn4 benchmark` wrote.
 import csv
 import json
 import re
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +158,7 @@ def refresh(text: str) -> str:
 
 # ------------------------------------------------------------------------------------------- accuracy against CPU hours
 
-STAGES = {"CUB": ("cub-pre", "cub-dmn4-t3"), "miniImageNet": ("mini-pre",)}          # logs, one stage after another
+STAGES = {"CUB": ("cub-pre", "cub-dmn4-t3", "cub-dmn4-long"), "miniImageNet": ("mini-pre",)}    # logs, in their order
 
 
 def hours(logs: tuple[str, ...]) -> list[tuple[float, float]]:
@@ -166,9 +167,17 @@ def hours(logs: tuple[str, ...]) -> list[tuple[float, float]]:
     for name in logs:
         with open(ROOT / "docs" / "results" / f"log-{name}.csv") as file:
             rows = list(csv.DictReader(file))
-        points += [((before + float(row["seconds"])) / 3600, float(row["val"])) for row in rows if row["val"]]
-        before += float(rows[-1]["seconds"])
+        for row, seconds in zip(rows, without_pauses([float(row["seconds"]) for row in rows]), strict=True):
+            before += seconds
+            points += [(before / 3600, float(row["val"]))] if row["val"] else []
     return points
+
+
+def without_pauses(clock: list[float]) -> list[float]:
+    """Seconds of each epoch; one that took three times the median stood still in between, and counts as the median."""
+    epochs = [end - start for start, end in zip([0.0, *clock], clock, strict=False)]
+    usual = statistics.median(epochs)
+    return [usual if seconds > 3 * usual else seconds for seconds in epochs]
 
 
 def draw_hours(path: Path) -> None:

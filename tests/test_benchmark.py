@@ -17,6 +17,11 @@ from dmn4.evaluate import Table
 from dmn4.methods import METHODS, build_method
 
 
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    monkeypatch.setattr("dmn4.benchmark.race.ENOUGH", 0.0)
+
+
 @pytest.mark.parametrize(("name", "rule"), [("dn4", "all"), ("mn4", "mnn"), ("dmn4", "dmnn")])
 def test_the_dense_contestant_computes_the_same_scores(name, rule):
     generator = torch.Generator().manual_seed(0)
@@ -42,6 +47,11 @@ def test_a_race_divides_by_the_floor_of_the_same_round():
     assert figures["floor"].floor_ratio == 1.0
     assert figures["dmn4"].dense_ratio is not None
     assert figures["dmn4 dense"].dense_ratio is None
+
+
+def test_a_short_race_goes_on_for_a_while(monkeypatch):
+    monkeypatch.setattr("dmn4.benchmark.race.ENOUGH", 60.0)
+    assert len(race({"floor": lambda: None}, rounds=3)["floor"].seconds) == 15
 
 
 def test_the_floor_is_nothing_but_the_products(monkeypatch):

@@ -7,7 +7,7 @@ import typer
 
 app = typer.Typer(help="Speed and memory beside the floor and the plain formulation.", no_args_is_help=True)
 
-Rounds = Annotated[int, typer.Option(help="How often every contestant runs; figures are medians over the rounds.")]
+Rounds = Annotated[int, typer.Option(help="How often every contestant runs, at least; figures are medians.")]
 Out = Annotated[Path, typer.Option("-o", "--out", help="JSON file with every figure.")]
 
 
