@@ -97,7 +97,7 @@ def draw_shares(columns: Mapping[str, Mapping[str, Accuracy]], ways: int, path: 
                         color=COLOURS[number], label=name, ecolor="#444", capsize=2)
         axes.bar_label(bars, fmt="%.1f", fontsize=8, padding=3)
     axes.axhline(100 / ways, color="#888", lw=1, ls="--")
-    axes.text(len(columns) - 0.5, 100 / ways, "chance ", fontsize=8, color="#666", ha="right", va="bottom")
+    axes.text(1.01, 100 / ways, "chance", fontsize=8, color="#666", va="center", transform=axes.get_yaxis_transform())
     tidy(axes, ylabel="kept descriptors nearest\nto the true class, %")
     axes.set_xticks(range(len(columns)), list(columns))
     axes.margins(y=0.15)

@@ -126,7 +126,7 @@ def nearest_to_truth(workshop: Workshop, picture: Path) -> Drawn:
         found = true_shares(maps, tasks_of(images, 15, SPENT[workshop.budget]), {name: rule(name) for name in RULES})
         columns[NAMES[data]] = {name: accuracy_of(values[None]) for name, values in found.items()}
     draw_shares(columns, 5, picture)
-    return "Kept descriptors that are nearest to the true class, 5-way 1-shot (Conv-4, trained with DMN4)", [
+    return "Kept descriptors that are nearest to the true class, 5-way 1-shot (Conv-4)", [
         f"{data}: " + ", ".join(f"{name} {one} %" for name, one in found.items()) for data, found in columns.items()]
 
 
