@@ -198,7 +198,8 @@ def evaluate(images: ImageSet, contenders: Mapping[str, Contender], protocol: Pr
                       f"{images.name}, fingerprint {found.fingerprint} ({copy_name(found) or 'no copy known by name'})")
     if run:
         save_values(run, values)
-        write_results(run, results, {name: one for table in tables for name, one in table.kept_shares(protocol)})
+        if results.is_complete and not (run.folder / "card.json").exists():
+            write_results(run, results, {name: one for table in tables for name, one in table.kept_shares(protocol)})
     return results
 
 
@@ -235,9 +236,8 @@ def save_values(run: Run, values: Mapping[str, np.ndarray]) -> None:
 
 def write_results(run: Run, results: Results, kept: Mapping[str, Kept]) -> None:
     """Write the result card, with both interval formulas and what each rule keeps."""
-    if results.is_complete and not (run.folder / "card.json").exists():
-        found = {name: {"mean": results.accuracy(name).mean, "half_width_t": results.accuracy(name).half_width,
-                        "half_width_normal": results.accuracy(name, "normal").half_width,
-                        **({"kept": kept[name].share, "kept_true": kept[name].true} if name in kept else {})}
-                 for name in results.values}
-        write_card(run.folder / "card.json", **run.settings, results=found, seconds=run.elapsed)
+    found = {name: {"mean": results.accuracy(name).mean, "half_width_t": results.accuracy(name).half_width,
+                    "half_width_normal": results.accuracy(name, "normal").half_width,
+                    **({"kept": kept[name].share, "kept_true": kept[name].true} if name in kept else {})}
+             for name in results.values}
+    write_card(run.folder / "card.json", **run.settings, results=found, seconds=run.elapsed)
