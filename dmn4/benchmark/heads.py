@@ -41,7 +41,7 @@ class Case:
     unlabelled: int = 0    # time the adoption of descriptors from so many images, and nothing else
 
     def maps(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Support maps, labels and query maps: drawn pictures through an untrained backbone."""
+        """Support maps, labels and query maps: drawn pictures through an untrained backbone, in its layout."""
         torch.manual_seed(0)
         drawn = draw_clutter(min(self.ways, 20), self.shots + 15, size=84, seed=0)
         backbone = build_backbone(self.backbone).train()                 # batch statistics: it has no others yet
@@ -54,6 +54,7 @@ class Case:
             repeats = -(-self.ways // len(drawn.classes))
             support = support.repeat(repeats, 1, 1, 1)[: self.ways * self.shots]
             support = support + 0.3 * torch.randn(support.shape, generator=torch.Generator().manual_seed(1))
+        support, query = (part.contiguous(memory_format=torch.channels_last) for part in (support, query))
         return support, torch.arange(self.ways).repeat_interleave(self.shots), query
 
 

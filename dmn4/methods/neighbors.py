@@ -129,12 +129,23 @@ def search_block(blocks: Iterable[tuple[Chunk, Tensor]], partners: bool, choices
             leads.append(lead_of(chunk, cosines, best[-1], places, peak, answers))
             peak = leads[-1].nearest.clamp(min=peak)
     nothing = best[0].new_empty(0)
-    if not choices:
-        return torch.cat(best, -1), torch.cat(found, -1) if partners else nothing, nothing
+    lead = first_lead(leads) if choices else Lead(nothing, nothing, nothing)
+    return joined(best), joined(found) if partners else lead.choice, lead.answered.squeeze(-1)
+
+
+def first_lead(leads: list[Lead]) -> Lead:
+    """Of the nearest in each chunk the nearest of all, the first on a tie."""
+    if len(leads) == 1:
+        return leads[0]
     nearest, choice, answered = (torch.cat(column, -1) for column in zip(*leads, strict=True))
-    first = nearest.argmax(-1, keepdim=True)                                                 # (b, M, 1)  chunk of NN_S
-    return (torch.cat(best, -1), torch.cat(found, -1) if partners else choice.gather(-1, first),
-            answered.gather(-1, first).squeeze(-1) if answers else nothing)
+    first = nearest.argmax(-1, keepdim=True)                                                 # (b, M, 1)
+    return Lead(nearest.gather(-1, first), choice.gather(-1, first),
+                answered.gather(-1, first) if answered.numel() else answered)
+
+
+def joined(parts: list[Tensor]) -> Tensor:
+    """The parts side by side; a single one as it is."""
+    return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
 
 
 def lead_of(chunk: Chunk, cosines: Tensor, best: Tensor, places: Tensor | None, peak: Tensor | float,
