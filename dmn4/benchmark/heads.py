@@ -17,7 +17,6 @@ from ..backbones import build_backbone
 from ..checkpoints import write_json
 from ..data.samples import draw_clutter
 from ..errors import InputError, choose
-from ..memory import keep_freed_memory
 from ..methods import METHODS, build_method
 from ..methods.mn4_semi import DMN4Semi, MN4Semi
 from .race import Figures, machine, race
@@ -121,11 +120,7 @@ def trains(head: torch.nn.Module, support: Tensor, query: Tensor) -> bool:
 
 
 def benchmark_heads(rounds: int, out: Path, words: list[str], methods: list[str]) -> dict[str, Any]:
-    """Race the methods on every case whose name holds one of `words`; prints tables and writes a JSON file.
-
-    Freed memory is kept, as in training and evaluation.
-    """
-    keep_freed_memory()
+    """Race the methods on every case whose name holds one of `words`; prints tables and writes a JSON file."""
     cases = [case for case in CASES if not words or any(word in case.name for word in words)]
     if not cases:
         raise InputError(f"no case matches {', '.join(words)}; there are: {'; '.join(case.name for case in CASES)}")
