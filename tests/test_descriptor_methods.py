@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from test_neighbors import TABLE, by_hand
+from toy_episodes import train_on_stream
 
 from dmn4.errors import InputError
 from dmn4.methods import ablation, base, build_method, neighbors
@@ -150,6 +151,12 @@ def test_one_search_serves_every_variant_that_can_share_it(episode, monkeypatch)
     monkeypatch.setattr(ablation, "search", counted)
     score_rules(*episode, {name: build_method(name) for name in ("dn4", "mn4", "dmn4", "odm")})
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize("name", ["dn4", "mn4", "dmn4", "odm", "mcl"])
+def test_the_loss_goes_down(name):
+    before, after = train_on_stream(build_method(name), episodes=80, rate=0.05)
+    assert after < 0.9 * before
 
 
 def test_temperature_divides_the_scores(episode):

@@ -34,7 +34,6 @@ def test_the_pool_is_class_major_and_remembers_where_each_descriptor_came_from()
     pool = pool_support(support, torch.tensor([1, 0, 1, 1]))
     assert pool.counts == [2, 6]
     assert pool.owner.tolist() == [0, 0, 1, 1, 1, 1, 1, 1]
-    assert pool.starts.tolist() == [0, 2]
     assert pool.rows.tolist() == [1, 1, 0, 0, 2, 2, 3, 3]
     assert pool.places.tolist() == [0, 1] * 4
     torch.testing.assert_close(pool.descriptors, describe(support)[pool.rows, pool.places])

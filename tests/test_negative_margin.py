@@ -65,5 +65,5 @@ def test_fitting_leaves_the_random_numbers_of_others_alone():
 
 
 def test_the_loss_goes_down():
-    before, after = train_on_stream(NegativeMargin(epochs=10, lr=0.1), episodes=60)
-    assert after < 0.9 * before
+    before, after = train_on_stream(NegativeMargin(epochs=10, lr=0.1), episodes=80, rate=0.05)
+    assert after < 0.5 * before

@@ -166,6 +166,7 @@ def test_the_pool_is_cut_into_runs_of_equal_classes():
     runs = [Chunk(2, 3, 0), Chunk(1, 3, 6), Chunk(2, 2, 9), Chunk(1, 5, 13)]
     assert list(chunks([3, 3, 3, 2, 2, 5], columns=6)) == runs
     assert list(chunks([7], columns=2)) == [Chunk(1, 7, 0)]
+    assert Chunk(2, 2, 9).starts(torch.device("cpu")).tolist() == [9, 11]
 
 
 def test_several_neighbours_come_nearest_first_and_once_each(episode):

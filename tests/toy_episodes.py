@@ -27,9 +27,14 @@ def noise_episode(seed: int = 0, channels: int = 4, side: int = 3) -> tuple[Tens
 
 
 def toy_episode(generator: torch.Generator, ways: int = 3, shots: int = 2, queries: int = 4, channels: int = 6,
-                side: int = 2, noise: float = 1.0) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Support maps, labels, query maps, labels: class templates in two channels, strong noise in the others."""
+                side: int = 2, noise: float = 1.0, alike: bool = False) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Support maps, labels, query maps, labels: class templates in two channels, strong noise in the others.
+
+    With `alike` a template is the same at every place, as a method needs that compares places with pooled classes.
+    """
     templates = torch.randn(ways, channels, side, side, generator=generator)
+    if alike:
+        templates = templates[:, :, :1, :1].expand_as(templates).clone()
     templates[:, 2:] = 0
     spread = noise * torch.ones(channels, 1, 1)
     spread[:2] = 0.1
@@ -41,14 +46,15 @@ def toy_episode(generator: torch.Generator, ways: int = 3, shots: int = 2, queri
     return *draw(shots), *draw(queries)
 
 
-def train_on_stream(method: nn.Module, episodes: int = 40, rate: float = 0.02, shots: int = 2) -> tuple[float, float]:
+def train_on_stream(method: nn.Module, episodes: int = 40, rate: float = 0.02, shots: int = 2,
+                    alike: bool = False) -> tuple[float, float]:
     """Mean loss of fresh episodes before and after training a 1 x 1 convolution in front of `method`."""
     layer = nn.Conv2d(6, 6, 1, bias=False)
     nn.init.eye_(layer.weight.data[:, :, 0, 0])
     optimizer = torch.optim.Adam([*layer.parameters(), *method.parameters()], lr=rate)
 
     def loss_on(generator: torch.Generator) -> Tensor:
-        support, labels, query, query_labels = toy_episode(generator, shots=shots)
+        support, labels, query, query_labels = toy_episode(generator, shots=shots, alike=alike)
         support, query = layer(support), layer(query)
         loss = getattr(method, "loss", F.cross_entropy)(method(support, labels, query), query_labels)
         extra = method.auxiliary(support, labels, query, query_labels)

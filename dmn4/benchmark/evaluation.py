@@ -19,7 +19,7 @@ from ..episodes import Episode
 from ..evaluate import Protocol, Table
 from ..maps import embed_all, pictures
 from ..memory import keep_freed_memory
-from .race import machine, race
+from .race import race, report
 
 CASES = [("dmn4", 1), ("dmn4", 5), ("protonet", 1), ("protonet", 5)]
 EPISODES, SPLIT = 10_000, 12_000     # what the embedding of a split is shared by: miniImageNet's test, the protocol
@@ -40,10 +40,8 @@ class Cost:
 
 def benchmark_evaluation(rounds: int, out: Path) -> dict[str, Cost]:
     """Time an episode of each case; prints a table and writes a JSON file."""
-    about, console = machine(), Console()
-    if not about["trusted"]:
-        console.print(f"[yellow]{100 * about['load']:.0f} % of the cores are busy with other jobs: "
-                      "these figures are not to be trusted")
+    console = Console()
+    about = report(console)
     images, trained = draw_clutter(10, 20, size=84, seed=0), find_trained()
     tables = {case: Table(images, {case[0]: trained.enter(case[0])}, case[1]) for case in CASES}
     plain = {case: plain_ratio(one, rounds) for case, one in tables.items()}
@@ -54,7 +52,7 @@ def benchmark_evaluation(rounds: int, out: Path) -> dict[str, Cost]:
     costs = {f"{method} {shots}-shot": cost(one, rounds, plain[method, shots], once)
              for (method, shots), one in tables.items()}
     write_json(out, {"machine": about, "rounds": rounds, "cases": {name: asdict(one) for name, one in costs.items()}})
-    console.print(table(costs))
+    console.print(cost_table(costs))
     console.print(f"every figure: {out}")
     return costs
 
@@ -79,25 +77,26 @@ def head_alone(table: Table) -> Callable[[], Any]:
     """The method itself, on maps of an episode that lie ready; on their means if it reads nothing else."""
     [method], episode, maps = table.methods.values(), next(episodes(table)), (table.means or table.stores)[0]
     support, query = maps[episode.support], maps[episode.query]
-    return no_graph(lambda: method(support, episode.support_labels, query))
+    return torch.no_grad()(lambda: method(support, episode.support_labels, query))
 
 
 def over_the_store(table: Table) -> Callable[[], Any]:
     """What `evaluate` does for each episode: draw it, take its maps, score them, count."""
     drawn = episodes(table)
-    return no_graph(lambda: table.play(next(drawn)))
+    return lambda: table.play(next(drawn))
 
 
 def embedding_anew(table: Table, backbone: Callable[[Tensor], Tensor]) -> Callable[[], Any]:
     """The same with the episode's own pictures embedded, in one batch; bare `features` keep PyTorch's own layout."""
     [method], drawn = table.methods.values(), episodes(table)
 
+    @torch.no_grad()
     def run() -> Tensor:
         one = next(drawn)
         maps = backbone(table.transform(pictures(table.images, torch.cat([one.support, one.query]))))
         scores: Tensor = method(maps[: len(one.support)], one.support_labels, maps[len(one.support) :])
         return (scores.argmax(1) == one.query_labels).float().mean()
-    return no_graph(run)
+    return run
 
 
 def episodes(table: Table) -> Iterator[Episode]:
@@ -105,12 +104,7 @@ def episodes(table: Table) -> Iterator[Episode]:
     return Protocol(shots=table.shots).draw(table.images.labels)
 
 
-def no_graph(run: Callable[[], Any]) -> Callable[[], Any]:
-    """The same call without gradients."""
-    return torch.no_grad()(run)
-
-
-def table(costs: dict[str, Cost]) -> Shown:
+def cost_table(costs: dict[str, Cost]) -> Shown:
     """The costs for a terminal of 80 columns."""
     shown = Shown("case", title=f"one of {EPISODES:,} episodes over {SPLIT:,} embedded pictures", title_justify="left")
     for heading in ("head, ms", "stored", "beyond head", "embedded anew", "plainly"):

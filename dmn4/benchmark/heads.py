@@ -19,7 +19,7 @@ from ..data.samples import draw_clutter
 from ..errors import InputError, choose
 from ..methods import METHODS, build_method
 from ..methods.mn4_semi import DMN4Semi, MN4Semi
-from .race import Figures, machine, race
+from .race import Figures, race, report
 from .yardsticks import bare_products, dense_scores
 
 DENSE = ("dn4", "mn4", "dmn4")
@@ -127,10 +127,8 @@ def benchmark_heads(rounds: int, out: Path, words: list[str], methods: list[str]
     if rounds < 1:
         raise InputError(f"rounds is {rounds}; at least one is needed")
     names = [choose("method", name, METHODS) for name in methods]
-    about, console = machine(), Console()
-    if not about["trusted"]:
-        console.print(f"[yellow]{100 * about['load']:.0f} % of the cores are busy with other jobs: "
-                      "these figures are not to be trusted")
+    console = Console()
+    about = report(console)
     results: dict[str, Any] = {"machine": about, "rounds": rounds, "cases": {}}
     for case in cases:
         figures = race(dict(contestants(case, names or list(METHODS if case.every else DENSE))), rounds)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from rich.console import Console
 from rich.progress import track
 
 BUSY = 0.1     # share of the cores at work for other jobs above which figures are not to be trusted
@@ -73,6 +74,15 @@ def machine() -> dict[str, Any]:
     return {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count(),
             "threads": torch.get_num_threads(), "torch": torch.__version__, "load": round(load, 2),
             "trusted": load < BUSY}
+
+
+def report(console: Console) -> dict[str, Any]:
+    """The same, and a word on the screen if other jobs keep it busy."""
+    about = machine()
+    if not about["trusted"]:
+        console.print(f"[yellow]{100 * about['load']:.0f} % of the cores are busy with other jobs: "
+                      "these figures are not to be trusted")
+    return about
 
 
 def busy_share(seconds: float = 1.0) -> float:

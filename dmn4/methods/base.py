@@ -96,7 +96,7 @@ class DescriptorMethod(Method):
     def match(self, support: Tensor, labels: Tensor, query: Tensor) -> Matches:
         """What the search finds in an episode: (n, C, H, W), (n,), (Q, C, H, W) -> Matches."""
         pool = pool_support(support, labels, self.shots, self.pyramid)
-        return search(describe(query, self.pyramid), pool, False, self.choices, self.answers)
+        return search(describe(query, self.pyramid), pool, partners=False, choices=self.choices, answers=self.answers)
 
 
 def images_at_once(query: Tensor, pool: SupportPool) -> int:

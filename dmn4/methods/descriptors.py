@@ -27,13 +27,6 @@ class SupportPool:
         return torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
 
 
-    @property
-    def starts(self) -> Tensor:
-        """The place of each class's first descriptor -> (N,)."""
-        counts = torch.tensor(self.counts, device=self.descriptors.device)
-        return counts.cumsum(0) - counts
-
-
 def describe(maps: Tensor, pyramid: str = "") -> Tensor:
     """Unit descriptors of each image: (B, C, H, W) -> (B, M, C).
 

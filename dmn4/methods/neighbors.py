@@ -85,10 +85,10 @@ def search_several(query: Tensor, pool: SupportPool, k: int) -> tuple[Tensor, Te
     room = query.new_empty(images * query.shape[1] * columns)
     best, places = [], []
     for block in query.split(images):
-        parts = [largest(cosines, k) for _, cosines in similarities(block, pool, columns, room)]
+        parts = [largest(chunk, cosines, k) for chunk, cosines in similarities(block, pool, columns, room)]
         best.append(torch.cat([part[0] for part in parts], dim=2))
         places.append(torch.cat([part[1] for part in parts], dim=2))
-    return torch.cat(best), torch.cat(places) + pool.starts[:, None]
+    return torch.cat(best), torch.cat(places)
 
 
 def block_shape(query: Tensor, pool: SupportPool) -> tuple[int, int]:
@@ -173,8 +173,8 @@ def class_rows(cosines: Tensor, winner: Tensor) -> Tensor:
     return cosines.flatten(0, 2).index_select(0, rows).view(*winner.shape, -1)
 
 
-def largest(cosines: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k largest cosines in each class and their places in it: (b, M, n, s) -> (b, M, n, k) each.
+def largest(chunk: Chunk, cosines: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k largest cosines in each class and their places in the pool: (b, M, n, s) -> (b, M, n, k) each.
 
     The largest is found and struck out, k times over: ties go to the first, and for a small k it beats sorting.
     """
@@ -184,7 +184,7 @@ def largest(cosines: Tensor, k: int) -> tuple[Tensor, Tensor]:
         values.append(cosines.gather(-1, place))
         places.append(place)
         cosines.scatter_(-1, place, -torch.inf)
-    return torch.cat(values, -1), torch.cat(places, -1)
+    return torch.cat(values, -1), torch.cat(places, -1) + chunk.starts(cosines.device)[:, None]
 
 
 def chunks(counts: list[int], columns: int) -> Iterator[Chunk]:
