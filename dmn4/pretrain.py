@@ -150,7 +150,7 @@ def batches(images: ImageSet, recipe: Pretraining, start: int, rank: int = 0, wo
         rows = order[place * size : (place + 1) * size]                                  # (B,)
         chance = generator(recipe.seed, 2, step)
         inputs = transform(pictures(images, rows), chance)                        # (B, 3, h, w)
-        if recipe.early_size and 2 * epoch < recipe.epochs:
+        if recipe.early_size and epoch < recipe.early_share * recipe.epochs:
             inputs = window(inputs, recipe.early_size, chance)
         share = inputs[rank::world].contiguous(memory_format=torch.channels_last)
         yield Batch(step, step / per_epoch, share, labels[rows][rank::world])

@@ -73,9 +73,11 @@ def test_a_step_does_not_depend_on_those_before_it():
     assert torch.equal(later.images, list(batches(TRAIN, replace(RECIPE, epochs=2), 0))[9].images)
 
 
-def test_early_steps_may_see_smaller_crops():
-    sizes = [batch.images.shape[-1] for batch in batches(TRAIN, replace(RECIPE, epochs=2, early_size=16), 0)]
-    assert sizes == [16] * 6 + [24] * 6
+@pytest.mark.parametrize(("share", "early"), [(0.0, 0), (0.5, 2), (0.6, 3), (0.75, 3), (1.0, 4)])
+def test_early_epochs_may_see_smaller_crops(share, early):
+    recipe = replace(RECIPE, epochs=4, early_size=16, early_share=share)
+    sizes = [batch.images.shape[-1] for batch in batches(TRAIN, recipe, 0)]
+    assert sizes == [16] * 6 * early + [24] * 6 * (4 - early)
 
 
 @pytest.mark.parametrize("head", ["linear", "margin", "arc"])

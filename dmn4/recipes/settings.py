@@ -64,7 +64,8 @@ class Pretraining(Recipe):
     distill: float = setting(0.5, "share of the loss that the teacher gives")
     distill_temperature: float = setting(4.0, "temperature of teacher and student")
     batch: int = setting(128, "images a step, over all processes")
-    early_size: int = setting(0, "side of the crops in the first half of the steps (0: as later)")
+    early_size: int = setting(0, "side of the crops in the early epochs (0: as later)")
+    early_share: float = setting(0.5, "share of the epochs that are early")
 
 
 @dataclass(frozen=True, kw_only=True)
