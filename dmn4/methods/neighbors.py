@@ -12,7 +12,7 @@ from torch import Tensor
 from ..errors import InputError, choose
 from .descriptors import SupportPool
 
-CPU_BLOCK = 5 << 20      # bytes of similarities at a time: what stays in the cache
+CPU_BLOCK = 4 << 20      # bytes of similarities at a time: what stays in the cache
 SHORT_ROW = 32
 
 
@@ -94,14 +94,14 @@ def search_several(query: Tensor, pool: SupportPool, k: int) -> tuple[Tensor, Te
 def block_shape(query: Tensor, pool: SupportPool) -> tuple[int, int]:
     """How many query images and pool descriptors to compare at a time: (Q, M, C) -> images, columns.
 
-    A block holds as many images as fit the cache, or a share of a GPU's memory; an image too large for three blocks is
-    matched a few classes at a time. So the (Q, M, S) tensor never exists.
+    A block holds as many images as fit the cache, or a share of a GPU's memory; an image that does not fit is matched
+    a few classes at a time. So the (Q, M, S) tensor never exists.
     """
     budget = torch.cuda.mem_get_info(query.device)[0] // 8 if query.is_cuda else CPU_BLOCK
     pairs = budget // query.element_size()
     size = len(pool.descriptors)
     images = min(max(1, pairs // (query.shape[1] * size)), max(1, len(query)))
-    return images, min(size, max(*pool.counts, 3 * pairs // (images * query.shape[1])))
+    return images, min(size, max(*pool.counts, pairs // (images * query.shape[1])))
 
 
 def similarities(query: Tensor, pool: SupportPool, columns: int, room: Tensor) -> Iterator[tuple[Chunk, Tensor]]:
@@ -121,9 +121,10 @@ def search_block(blocks: Iterable[tuple[Chunk, Tensor]], partners: bool, choices
     leads: list[Lead] = []
     peak: Tensor | float = -inf                                                              # (b, M, 1)  nearest so far
     for chunk, cosines in blocks:
-        places = first_argmax(cosines) if partners else None                                 # (b, M, n)
+        alone = chunk.classes == 1                          # then its nearest is found as fast as the cosine of it
+        places = first_argmax(cosines) if partners or (choices and alone) else None          # (b, M, n)
         best.append(cosines.amax(-1) if places is None else take(cosines, places))           # (b, M, n)
-        if places is not None:
+        if partners and places is not None:
             found.append(places + chunk.starts(places.device))                               # (b, M, n)
         if choices:
             leads.append(lead_of(chunk, cosines, best[-1], places, peak, answers))
