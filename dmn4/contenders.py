@@ -49,7 +49,10 @@ class Trained:
 
 
 def find_trained(weights: str = "", backbone: str = "conv4") -> Trained:
-    """The backbone in a run folder, in a weights file, or of a shipped name; without `weights` a random one."""
+    """The backbone in a run folder, in a weights file, or of a shipped name; without `weights` a random one.
+
+    The last two are of the kind `backbone`, written as "name:option=value,...".
+    """
     path = Path(weights)
     if weights and path.is_dir():
         found = [path / name for name in ("model.safetensors", "backbone.safetensors") if (path / name).exists()]
@@ -57,7 +60,8 @@ def find_trained(weights: str = "", backbone: str = "conv4") -> Trained:
             raise InputError(f"{weights!r} holds no weights yet (looked for model.safetensors, backbone.safetensors)")
         path = found[0]
     if not weights or not path.is_file():
-        built = build_backbone(backbone, weights or None)
+        name, _, options = backbone.partition(":")
+        built = build_backbone(name, weights or None, **parse_options(options))
         return Trained(built.eval(), usual_transform(built), {"backbone": backbone, "weights": weights or "random"})
     return read_trained(path)
 

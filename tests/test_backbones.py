@@ -33,6 +33,7 @@ def pictures(side, count=2, seed=0, dtype=torch.float32):
 
 PUBLISHED = [                                                 # parameters, map of an 84-pixel image
     ("conv4", {}, 112_704, (64, 19, 19)),
+    ("conv4", {"window": 7, "step": 3}, 112_704, (64, 5, 5)),
     ("conv4-dn4", {}, 112_832, (64, 21, 21)),
     ("conv4-classic", {}, 113_088, (64, 5, 5)),
     ("conv4-classic", FORMS["conv4-classic"]["mcl"], 112_832, (64, 5, 5)),
@@ -97,6 +98,15 @@ def test_conv4_maps_are_signed_unless_they_end_in_relu():
     assert (build_backbone("conv4").eval()(pictures(16)) < 0).any()
     assert (build_backbone("conv4-classic", **FORMS["conv4-classic"]["covariance"]).eval()(pictures(16)) < 0).any()
     assert (build_backbone("conv4-classic").eval()(pictures(16)) >= 0).all()
+
+
+def test_conv4_averages_windows_of_places():
+    plain, broad = build_backbone("conv4").eval(), build_backbone("conv4", window=7, step=6).eval()
+    broad.load_state_dict(plain.state_dict())
+    fine, coarse = plain(pictures(84)), broad(pictures(84))
+    assert coarse.shape[2:] == (3, 3)
+    torch.testing.assert_close(coarse[:, :, 1, 2], fine[:, :, 6:13, 12:19].mean((2, 3)))
+    assert broad(pictures(broad.minimum)).shape[2:] == (1, 1)
 
 
 def test_conv4_starts_xavier_uniform():
@@ -261,6 +271,7 @@ def test_an_unknown_option_is_answered_with_the_known_ones(name):
     ("conv4", {"width": 0}, "width is 0; a factor above 0"),
     ("conv4", {"last": "relu"}, "unknown last block 'relu'; choose one of bare, signed, full"),
     ("conv4", {"pooled": "sum"}, "unknown pooled 'sum'; choose one of map, max, mean"),
+    ("conv4", {"window": 0}, "window is 0 and step 1; both count places"),
     ("conv4", {"blocks": "64-64"}, "the channels of four blocks joined by '-' are needed"),
     ("resnet12", {"blocks": "64-many"}, "blocks is '64-many'; numbers joined by '-'"),
     ("resnet12", {"drop": "0.1-0.2"}, "drop is '0.1-0.2'; one rate from 0 to below 1, or 4 of them"),

@@ -199,6 +199,12 @@ def test_a_run_folder_remembers_backbone_method_and_picture_size(backbone, tmp_p
     assert trained.enter("dn4").facts["method"] == "dn4"
 
 
+def test_the_kind_of_a_backbone_may_have_options():
+    one = find_trained(backbone="conv4:window=7,step=3").enter("dmn4")
+    assert one.backbone.options == {"window": 7, "step": 3}
+    assert one.facts["backbone"] == "conv4:window=7,step=3"
+
+
 def test_weights_without_a_method_ask_for_one(backbone, tmp_path):
     save_backbone(tmp_path / "backbone.safetensors", backbone, {})
     with pytest.raises(InputError, match="were trained without a method: name one"):

@@ -30,11 +30,12 @@ class Conv4(Backbone):
 
     `blocks` names the channels of each and `width` multiplies them; the first `pools` blocks halve the map; `slope` 0
     is ReLU; `last` is "bare", "signed" (batch norm, no activation) or "full" (like the others); `pooled` reduces the
-    map to its "max" or "mean".
+    map to its "max" or "mean"; squares of `window` x `window` places, `step` apart, are averaged into broader ones.
     """
 
     def __init__(self, width: float = 1.0, blocks: str = "64-64-64-64", pools: int = 2, slope: float = 0.2,
-                 bias: bool = False, last: str = "bare", pooled: str = "map", start: str = "xavier") -> None:
+                 bias: bool = False, last: str = "bare", pooled: str = "map", start: str = "xavier", window: int = 1,
+                 step: int = 1) -> None:
         super().__init__()
         choose("last block", last, LAST)
         channels = [3] + [widen(part, width) for part in numbers("blocks", blocks)]
@@ -43,12 +44,15 @@ class Conv4(Backbone):
         self.out_channels = channels[-1]
         self.blocks = nn.Sequential(*(
             block(channels[i], channels[i + 1], i < pools, slope, bias, last if i == 3 else "full") for i in range(4)))
+        if window < 1 or step < 1:
+            raise InputError(f"window is {window} and step {step}; both count places, from 1 on")
+        self.broaden = nn.Identity() if window == step == 1 else nn.AvgPool2d(window, step)
         self.pool = POOLED[choose("pooled", pooled, POOLED)]
-        self.minimum = 2 ** min(pools, 4) * (3 if last == "bare" else 1)
+        self.minimum = 2 ** min(pools, 4) * (window + 2 * (last == "bare"))
         START[choose("start", start, START)](self)
 
     def features(self, images: Tensor) -> Tensor:
-        return self.pool(self.blocks(images))
+        return self.pool(self.broaden(self.blocks(images)))
 
 
 def block(inputs: int, outputs: int, pools: bool, slope: float, bias: bool, last: str) -> nn.Sequential:
