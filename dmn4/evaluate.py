@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .checkpoints import load_tensors, save_tensors
+from .checkpoints import load_tensors, read_json, save_tensors, write_json
 from .contenders import Contender
 from .data.cache import decoded
 from .data.folders import ImageSet
@@ -172,13 +172,15 @@ def evaluate(images: ImageSet, contenders: Mapping[str, Contender], protocol: Pr
              in_memory: float = IN_MEMORY, shown: bool = True) -> Results:
     """Accuracies of all contenders on the same episodes of `images`.
 
-    With a `folder` they are saved there every minute, with the result card; stopped, it goes on with resume=True.
-    `base` are the training classes, for methods that train the backbone at test time.
+    With a `folder` they are saved there every minute, with the result card; stopped, it goes on with resume=True, and
+    done, to more episodes. `base` are the training classes, for methods that train the backbone at test time.
     """
     keep_freed_memory()
     found = decoded(images, next(iter(contenders.values())).transform.stored_size)
     settings = {"stage": "evaluate", "data": found.fingerprint, "set": images.name, **asdict(protocol),
                 "contenders": {name: contender.facts for name, contender in contenders.items()}}
+    if folder and resume:
+        lengthen(Path(folder), settings)
     run = Run(folder, settings, resume, save_every=60) if folder else None
     total = protocol.episodes * protocol.repeats
     values = load_values(run, list(contenders), total)
@@ -214,16 +216,27 @@ def set_tables(images: ImageSet, contenders: Mapping[str, Contender], protocol: 
         return [Table(images, group, protocol.shots, base, in_memory, bar.advance_by) for group in groups.values()]
 
 
+def lengthen(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Let the evaluation in a folder go on to more episodes than it was meant for: the first ones stay the same."""
+    path, wanted = folder / "settings.json", settings["episodes"]
+    before = read_json(path) if path.exists() else {}
+    is_longer = before.get("episodes", wanted) < wanted and before | {"episodes": wanted} == settings
+    if is_longer and settings["repeats"] == 1:
+        (folder / "card.json").unlink(missing_ok=True)
+        write_json(path, dict(settings))
+
+
 def load_values(run: Run | None, names: list[str], total: int) -> dict[str, np.ndarray]:
     """The accuracies that were saved before, NaN where there are none: name -> (total,)."""
     values = {name: np.full(total, np.nan, np.float32) for name in names}
     if run and (run.folder / "accuracies.safetensors").exists():
         tensors, about = load_tensors(run.folder / "accuracies.safetensors")
         run.seconds = float(about["seconds"])
-        if tensors.keys() != values.keys() or any(len(one) != total for one in tensors.values()):
+        if tensors.keys() != values.keys() or any(len(one) > total for one in tensors.values()):
             raise InputError(f"accuracies.safetensors in {str(run.folder)!r} is of another evaluation, perhaps of one "
                              "that still runs there: choose another folder")
-        values |= {name: tensor.numpy() for name, tensor in tensors.items()}
+        for name, tensor in tensors.items():
+            values[name][: len(tensor)] = tensor
     return values
 
 

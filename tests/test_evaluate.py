@@ -1,6 +1,7 @@
 """Embed once, play many episodes."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -110,6 +111,21 @@ def test_the_card_tells_how_the_number_was_made(backbone, tmp_path):
     assert card["results"]["dmn4"]["half_width_normal"] == pytest.approx(found.accuracy("dmn4", "normal").half_width)
     assert (card["data"], card["ways"], card["repeats"], card["seed"]) == (IMAGES.fingerprint, 3, 2, 0)
     assert {"command", "machine", "torch", "seconds", "contenders"} <= card.keys()
+
+
+def test_an_evaluation_goes_on_to_more_episodes(backbone, tmp_path):
+    contenders, longer = enter(backbone, "dmn4", "protonet"), replace(SHORT, repeats=1, episodes=SHORT.episodes + 3)
+    first = evaluate(IMAGES, contenders, replace(SHORT, repeats=1), tmp_path / "a", shown=False)
+    more = evaluate(IMAGES, contenders, longer, tmp_path / "a", resume=True, shown=False)
+    whole = evaluate(IMAGES, contenders, longer, tmp_path / "b", shown=False)
+    for name in contenders:
+        assert np.array_equal(more.values[name], whole.values[name])
+        assert np.array_equal(more.values[name][:, : SHORT.episodes], first.values[name])
+    assert read_json(tmp_path / "a" / "card.json")["results"] == read_json(tmp_path / "b" / "card.json")["results"]
+    with pytest.raises(InputError, match="of other settings: episodes is"):
+        evaluate(IMAGES, contenders, replace(SHORT, repeats=1), tmp_path / "a", resume=True, shown=False)
+    with pytest.raises(InputError, match="of other settings"):
+        evaluate(IMAGES, contenders, replace(longer, repeats=2, episodes=99), tmp_path / "a", resume=True, shown=False)
 
 
 def test_an_evaluation_on_other_data_is_not_resumed(backbone, tmp_path):
