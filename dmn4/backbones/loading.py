@@ -14,7 +14,7 @@ from dmn4.errors import InputError, check_options
 from .base import Backbone, Options
 from .efficientnet import read_imagenet
 
-SHIPPED = Path(__file__).parent / "weights"                   # <backbone>-<name>.safetensors
+SHIPPED = Path(__file__).parent / "weights"                   # <backbone>-<name>.safetensors; a name has no hyphen
 PACKAGED: dict[str, dict[str, Callable[[], dict[str, Tensor]]]] = {"efficientnet_lite0": {"imagenet": read_imagenet}}
 
 
@@ -42,13 +42,19 @@ def find_weights(name: str, weights: str | Path) -> Weights:
     packaged = PACKAGED.get(name, {})
     if weights in packaged:
         return Weights(str(weights), packaged[str(weights)](), surplus=True)
-    shipped = {path.stem.removeprefix(f"{name}-"): path for path in sorted(SHIPPED.glob(f"{name}-*.safetensors"))}
+    shipped = shipped_weights(name)
     if weights in shipped:
         return read_weights(shipped[str(weights)])
     if Path(weights).suffix == ".safetensors":
         return read_weights(Path(weights))
     raise InputError(f"backbone {name!r} has no weights {str(weights)!r}; choose one of "
                      f"{', '.join([*packaged, *shipped, 'a .safetensors file'])}")
+
+
+def shipped_weights(name: str) -> dict[str, Path]:
+    """The files that come with this package for a backbone, by the name of the weights."""
+    found = {path: path.stem.rpartition("-") for path in sorted(SHIPPED.glob("*.safetensors"))}
+    return {weights: path for path, (backbone, _, weights) in found.items() if backbone == name}
 
 
 def read_weights(path: Path) -> Weights:
