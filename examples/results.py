@@ -4,8 +4,7 @@
     cp runs/cub-1shot/card.json docs/results/cub-1shot.json                             # publish the card
     python examples/results.py                                                          # write the tables anew
 
-A page holds a table between `<!-- table: CARD -->` and `<!-- end -->`; `<!-- summary: CARD CARD -->` is the short form,
-and the kinds of `SPEED` show what `dmn4 benchmark` wrote.
+A page holds a table between `<!-- table: CARD -->` and `<!-- end -->`; `KINDS` lists the other forms.
 """
 
 import csv
@@ -15,11 +14,16 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from dmn4 import build_backbone
 from dmn4.intervals import Accuracy, Difference
+from dmn4.recipes import parse_options
 from dmn4.reproduce.published import FINE_GRAINED, ODM, RANK, SOTA_CONV4
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in ("results.md", "methods.md", "training.md"))]
+LABELS = {"miniimagenet": "miniImageNet", "cub": "CUB"}
 BLOCK = re.compile(r"<!-- (\w+): ([^>]*?) -->\n.*?<!-- end -->", re.DOTALL)
 
 
@@ -82,7 +86,7 @@ def shown(method: str) -> str:
     return f"{name or 'as trained'} ({Path(run).name})" if at else name
 
 
-def summary(names: list[str]) -> str:
+def summary(*names: str) -> str:
     """One line a card for the README: DMN4 and its rivals beside the paper's."""
     wanted = ("protonet", "dn4", "mn4", "dmn4")
     lines = ["| Conv-4, 5 ways | " + " | ".join(wanted) + " |", "|---" * 5 + "|"]
@@ -90,9 +94,29 @@ def summary(names: list[str]) -> str:
         card = read_card(name)
         cells = [f"{accuracy(card['results'][method])} ({papers_number(data_of(card), card['shots'], method)})"
                  for method in wanted]
-        label = {"miniimagenet": "miniImageNet", "cub": "CUB"}[data_of(card)]
-        lines.append(f"| {label}, {card['shots']} shot{'s' * (card['shots'] > 1)} | " + " | ".join(cells) + " |")
+        heading = f"{LABELS[data_of(card)]}, {card['shots']} shot{'s' * (card['shots'] > 1)}"
+        lines.append(f"| {heading} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def places(*names: str) -> str:
+    """One line a card: DMN4 and the paired differences of its rivals, against the number of descriptors."""
+    rivals = ("mn4", "dn4", "meta-baseline")
+    lines = ["| | places | dmn4 | " + " | ".join(f"{one} - dmn4" for one in rivals) + " |", "|---" * 6 + "|"]
+    for name in names:
+        card = read_card(name)
+        gaps = [str(Difference(**card["differences"][one])) for one in rivals]
+        lines.append(f"| {LABELS[data_of(card)]}, {card['episodes']:,} episodes | {count_places(card)} | "
+                     f"{accuracy(card['results']['dmn4'])} | {' | '.join(gaps)} |")
+    return "\n".join(lines)
+
+
+def count_places(card: dict[str, Any]) -> int:
+    """The descriptors of a picture of 84 pixels in the backbone that a card is about."""
+    name, _, options = card["contenders"]["dmn4"]["backbone"].partition(":")
+    with torch.no_grad():
+        height, width = build_backbone(name, **parse_options(options)).eval()(torch.zeros(1, 3, 84, 84)).shape[2:]
+    return height * width
 
 
 # ------------------------------------------------------------------------------------------------------------- speed
@@ -145,15 +169,14 @@ def evaluation(name: str) -> str:
     return "\n".join(lines)
 
 
-SPEED = {"heads": heads_summary, "speed": heads_of_all, "evaluation": evaluation}
+KINDS = {"table": table, "summary": summary, "places": places, "heads": heads_summary, "speed": heads_of_all,
+         "evaluation": evaluation}
 
 
 def refresh(text: str) -> str:
     """A page with every table written anew from its card."""
     def written(found: re.Match[str]) -> str:
-        kind, names = found[1], found[2].split()
-        new = table(*names) if kind == "table" else summary(names) if kind == "summary" else SPEED[kind](*names)
-        return f"<!-- {kind}: {found[2]} -->\n{new}\n<!-- end -->"
+        return f"<!-- {found[1]}: {found[2]} -->\n{KINDS[found[1]](*found[2].split())}\n<!-- end -->"
     return BLOCK.sub(written, text)
 
 
