@@ -90,6 +90,23 @@ def test_a_length_scale_is_read_from_maps_of_any_size(side):
     assert network.blocks[:8](torch.randn(1, 4, 5, 5)).shape == (1, 1, 2, 2)        # 5 -> 3 -> 2, as published
 
 
+@pytest.mark.parametrize("length", [0.1, 1.0, 5.0])
+def test_the_length_scale_starts_where_it_is_told(length):
+    torch.manual_seed(0)
+    scales = TPNSemi(channels=4, length=length).eval().length(torch.randn(50, 4, 5, 5))
+    assert_close(scales.mean() / length, torch.tensor(1.0), rtol=0, atol=0.3)
+
+
+def test_in_units_too_long_the_best_connected_shot_takes_every_query():
+    torch.manual_seed(0)
+    support, query = (torch.randn(5, 1, 1, 1) + 9 * torch.eye(5)[:, :, None, None] for _ in range(2))
+    unlabelled = query + 0.1 * torch.randn(5, 5, 1, 1)
+    found = [TPNSemi(channels=5, k=4, length=length).eval()(support, torch.arange(5), query, unlabelled).argmax(1)
+             for length in (1.0, 100.0)]
+    assert found[0].tolist() == [0, 1, 2, 3, 4]
+    assert len(found[1].unique()) < 5
+
+
 def test_gradients_are_exact():
     torch.manual_seed(0)
     support, labels, query = random_episode(shots=(2, 1), queries=3, channels=2)
@@ -105,6 +122,7 @@ def test_the_loss_falls_on_a_stream_of_episodes():
 
 
 @pytest.mark.parametrize(("options", "message"), [
+    ({"length": 0.0}, "length is 0.0; a scale above 0"),
     ({"alpha": 1.0}, "alpha is 1.0; it lies between 0 and 1"), ({"k": 0}, "k is 0; at least one neighbour"),
     ({"channels": None}, "method 'tpn-semi' learns layers: give channels="),
 ])

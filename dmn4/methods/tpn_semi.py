@@ -15,19 +15,22 @@ class TPNSemi(SemiMethod):
     """The label mass that reaches each query; every query has a graph of its own, so queries do not meet.
 
     Two images are joined by how near they are, each measured by a length scale that a small network reads from its map,
-    if one is among the `k` nearest of the other. `alpha` is the share that flows on at each step.
+    if one is among the `k` nearest of the other. `alpha` is the share that flows on at each step; `length` is the scale
+    that training starts from: at 1 all images of a trained backbone are neighbours, and the best-connected shot wins.
     """
 
     needs_training = True
 
-    def __init__(self, channels: int | None = None, alpha: float = 0.99, k: int = 20) -> None:
+    def __init__(self, channels: int | None = None, alpha: float = 0.99, k: int = 20, length: float = 1.0) -> None:
         super().__init__(channels)
         if not 0 < alpha < 1:
             raise InputError(f"alpha is {alpha}; it lies between 0 and 1")
         if k < 1:
             raise InputError(f"k is {k}; at least one neighbour is needed")
+        if not length > 0:
+            raise InputError(f"length is {length}; a scale above 0 is needed")
         self.alpha, self.k = alpha, k
-        self.length = LengthScale(needed_channels(channels, "tpn-semi"))
+        self.length = LengthScale(needed_channels(channels, "tpn-semi"), length)
 
     def score_with(self, support: Tensor, labels: Tensor, query: Tensor, unlabelled: Tensor) -> Tensor:
         maps = torch.cat([support, unlabelled, query])
@@ -43,11 +46,13 @@ class TPNSemi(SemiMethod):
 class LengthScale(nn.Module):
     """The unit in which an image measures distances: (B, C, H, W) -> (B, 1). Made for 5 x 5 maps, takes any."""
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int, start: float = 1.0) -> None:
         super().__init__()
         self.blocks = nn.Sequential(*block(channels, channels), *block(channels, 1), nn.AdaptiveMaxPool2d(2))
         last = nn.Linear(8, 1)
-        nn.init.ones_(last.bias)                               # in units near 0 every image would be alone
+        with torch.no_grad():                                  # near 0 every image would be alone
+            last.weight *= start
+            last.bias.fill_(start)
         self.head = nn.Sequential(nn.Flatten(), nn.Linear(4, 8), nn.ReLU(), last)
 
     def forward(self, maps: Tensor) -> Tensor:

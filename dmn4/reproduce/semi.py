@@ -24,7 +24,7 @@ from .figures import Drawn, available, embedded, write_figure
 from .frame import Entry, Workshop, finished
 from .page import write_page
 from .published import SEMI
-from .sheets import DATA, TEMPERATURES, Cell, Found, Plan, Sheet
+from .sheets import CHOSEN, DATA, Cell, Found, Plan, Sheet
 
 LABELLED = 0.4
 TAUGHT, TESTED = 5, 20                                       # unlabelled images of each class in training and in test
@@ -68,7 +68,7 @@ def episodes_for(budget: str, method: str, shots: int) -> Training:
     if budget == "tiny":
         return replace(TRAINING["tiny"], shots=shots, queries=7 if shots == 1 else 3, epochs=2)
     return replace(TRAINING["conv4-cpu"], epochs=2, episodes=200, step_episodes=2, batch_classes=0, batch_images=0,
-                   lr=5e-3 if backbone_of(method) == "conv4" else 1e-3, method_options=TEMPERATURES.get(method, ""))
+                   lr=5e-3 if backbone_of(method) == "conv4" else 1e-3, method_options=CHOSEN.get(method, ""))
 
 
 def backbone_of(method: str) -> str:
@@ -109,19 +109,16 @@ def written(method: str, strange: bool) -> str:
     return f"{method}:distractors=1" if method == "dsn-semi" and strange else method
 
 
-def measure_split(workshop: Workshop, data: str, methods: Sequence[str], shots: int, strange: bool,
-                  seed: int) -> dict[str, Found]:
-    """The numbers of one column on one split, all methods on the same episodes; those done are read."""
-    budget = workshop.budget
-    card = workshop.out / "cards" / f"semi-{data}-{budget}-{shots}shot{'-strange' * strange}-{seed}" / "card.json"
+def measure(workshop: Workshop, data: str, method: str, shots: int, strange: bool, seed: int) -> Found:
+    """The number of one method on one split; those done are read. All methods see the same episodes."""
+    plan = schedule(workshop.budget, data, method, shots, strange, seed)
+    card = workshop.out / "cards" / f"{plan.key}-{shots}shot{'-strange' * strange}" / "card.json"
     if not card.exists():
-        plans = {method: schedule(budget, data, method, shots, strange, seed) for method in methods}
-        contenders = {method: find_trained(str(weights(workshop, plan))).enter(written(method, strange))
-                      for method, plan in plans.items()}
-        evaluate(workshop.open(data, "test"), contenders, protocol_of(budget, shots, strange, seed), card.parent,
-                 resume=True, shown=workshop.shown)
-    results = read_json(card)["results"]
-    return {method: Found(Accuracy(one["mean"], one["half_width_t"]), str(card)) for method, one in results.items()}
+        contender = find_trained(str(weights(workshop, plan))).enter(written(method, strange))
+        evaluate(workshop.open(data, "test"), {method: contender}, protocol_of(workshop.budget, shots, strange, seed),
+                 card.parent, resume=True, shown=workshop.shown)
+    one = read_json(card)["results"][method]
+    return Found(Accuracy(one["mean"], one["half_width_t"]), str(card))
 
 
 def mean_of(splits: Sequence[Found]) -> Found:
@@ -147,19 +144,17 @@ def column_name(shots: int, strange: bool) -> str:
 
 
 def write_semi(workshop: Workshop, name: str) -> Path:
-    """Measure the table column by column, and write the page after each; returns the Markdown file."""
+    """Measure the table column by column, and write the page after each number; returns the Markdown file."""
     sheet, found, budget = make_sheet(workshop.budget), dict[Cell, Found](), workshop.budget
     path, drawn = workshop.out / f"{name}-{budget}.md", workshop.stands_in("miniimagenet")
     for shots, strange in COLUMNS:
-        cells = [cell for cell in sheet.cells if cell.column == column_name(shots, strange)]
-        if drawn or "miniimagenet" in workshop.data:
-            data, methods = "drawn" if drawn else "miniimagenet", [cell.method for cell in cells]
-            splits = [measure_split(workshop, data, methods, shots, strange, seed) for seed in range(SPLITS[budget])]
-            found |= {cell: mean_of([one[cell.method] for one in splits]) for cell in cells}
-        else:
-            reason = f"needs {DATA['miniimagenet']}: give --data miniimagenet=FOLDER"
-            found |= {cell: Found(reason=reason) for cell in cells}
-        write_page(path, sheet, found, budget, ("miniimagenet",) if drawn else ())
+        for cell in [cell for cell in sheet.cells if cell.column == column_name(shots, strange)]:
+            found[cell] = Found(reason=f"needs {DATA['miniimagenet']}: give --data miniimagenet=FOLDER")
+            if drawn or "miniimagenet" in workshop.data:
+                data = "drawn" if drawn else "miniimagenet"
+                found[cell] = mean_of([measure(workshop, data, cell.method, shots, strange, seed)
+                                       for seed in range(SPLITS[budget])])
+            write_page(path, sheet, found, budget, ("miniimagenet",) if drawn else ())
     return path
 
 

@@ -23,9 +23,11 @@ FIRST_STAGE = {("cpu", "conv4"): "conv4-cpu", ("cpu", "resnet12"): "resnet12-cpu
                ("tiny", "conv4"): "tiny", ("tiny", "resnet12"): "tiny"}     # the paper trains Conv-4 from scratch
 # The more descriptors a method sums over, the sharper its softmax: chosen on CUB's val (docs/results.md). The
 # semi-supervised forms take theirs from dmn4 and protonet: at 1, short episodes spoil the features of a first stage.
-TEMPERATURES = {"dn4": "temperature=6", "dmn4": "temperature=3", "protonet": "temperature=64",
-                **dict.fromkeys(("mn4-semi", "dmn4-semi"), "temperature=3"),
-                **dict.fromkeys(("pn-semi", "pn-semi-masked"), "temperature=64")}
+# TPN's graph would join everything with everything.
+CHOSEN = {"dn4": "temperature=6", "dmn4": "temperature=3", "protonet": "temperature=64",
+          **dict.fromkeys(("mn4-semi", "dmn4-semi"), "temperature=3"),
+          **dict.fromkeys(("pn-semi", "pn-semi-masked"), "temperature=64"),
+          "tpn-semi": "length=0.1"}
 WITHOUT_EPISODES = ("rfs", "dc", "negative-margin", "centroid")             # trained by classification alone
 
 
@@ -115,7 +117,7 @@ def second_stage(budget: str, method: str, shots: int, backbone: str, options: s
     recipe = TRAINING[{"paper": papers, "cpu": "conv4-cpu", "tiny": "tiny"}[budget]]
     drop = "drop=0" if backbone == "resnet12" else ""
     if budget == "cpu":
-        method_options = method_options or TEMPERATURES.get(name, "")
+        method_options = method_options or CHOSEN.get(name, "")
     recipe = adjusted(recipe, backbone=backbone, backbone_options=options or drop, method=name,
                       method_options=method_options or recipe.method_options)
     return replace(recipe, shots=5, queries=3, validate_shots=5) if budget == "cpu" and shots == 5 else recipe
