@@ -94,7 +94,9 @@ def summary(*names: str) -> str:
         card = read_card(name)
         cells = [f"{accuracy(card['results'][method])} ({papers_number(data_of(card), card['shots'], method)})"
                  for method in wanted]
-        heading = f"{LABELS[data_of(card)]}, {card['shots']} shot{'s' * (card['shots'] > 1)}"
+        backbone = card["contenders"]["dmn4"]["backbone"]
+        heading = (f"{LABELS[data_of(card)]}{f' ({backbone})' * (backbone != 'conv4')}, {card['shots']} "
+                   f"shot{'s' * (card['shots'] > 1)}")
         lines.append(f"| {heading} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -182,7 +184,8 @@ def refresh(text: str) -> str:
 
 # ------------------------------------------------------------------------------------------- accuracy against CPU hours
 
-STAGES = {"CUB": ("cub-pre", "cub-dmn4-t3", "cub-dmn4-long"), "miniImageNet": ("mini-pre",)}    # logs, in their order
+STAGES = {"CUB": ("cub-pre", "cub-dmn4-t3", "cub-dmn4-long"), "miniImageNet": ("mini-pre",),      # logs, in their order
+          "miniImageNet, conv4-classic": ("mini-classic",)}
 
 
 def hours(logs: tuple[str, ...]) -> list[tuple[float, float]]:
@@ -212,8 +215,8 @@ def draw_hours(path: Path) -> None:
     axes = figure.subplots()
     for label, logs in STAGES.items():
         spent, found = zip(*hours(logs), strict=True)
-        axes.plot(spent, [100 * one for one in found], marker="o", label=f"{label} val")
-    axes.set(xlabel="hours on one CPU core", ylabel="dmn4, 5-way 1-shot, %")
+        axes.plot(spent, [100 * one for one in found], marker="o", label=label)
+    axes.set(xlabel="hours on one CPU core", ylabel="dmn4 on val, 5-way 1-shot, %")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
     figure.savefig(path, dpi=110)
