@@ -14,10 +14,9 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from dmn4 import build_backbone
 from dmn4.intervals import Accuracy, Difference
+from dmn4.pretrain import count_places
 from dmn4.recipes import parse_options
 from dmn4.reproduce.published import FINE_GRAINED, ODM, RANK, SOTA_CONV4
 
@@ -108,17 +107,15 @@ def places(*names: str) -> str:
     for name in names:
         card = read_card(name)
         gaps = [str(Difference(**card["differences"][one])) for one in rivals]
-        lines.append(f"| {LABELS[data_of(card)]}, {card['episodes']:,} episodes | {count_places(card)} | "
+        lines.append(f"| {card['set']}, {card['episodes']:,} episodes | {places_of(card)} | "
                      f"{accuracy(card['results']['dmn4'])} | {' | '.join(gaps)} |")
     return "\n".join(lines)
 
 
-def count_places(card: dict[str, Any]) -> int:
+def places_of(card: dict[str, Any]) -> int:
     """The descriptors of a picture of 84 pixels in the backbone that a card is about."""
     name, _, options = card["contenders"]["dmn4"]["backbone"].partition(":")
-    with torch.no_grad():
-        height, width = build_backbone(name, **parse_options(options)).eval()(torch.zeros(1, 3, 84, 84)).shape[2:]
-    return height * width
+    return count_places(build_backbone(name, **parse_options(options)), 84)
 
 
 # ------------------------------------------------------------------------------------------------------------- speed
