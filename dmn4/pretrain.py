@@ -18,7 +18,7 @@ from .data.folders import ImageSet
 from .errors import InputError, choose
 from .maps import pictures
 from .memory import keep_freed_memory
-from .methods.heads import ArcHead, CosineHead, LinearHead, MarginHead, ReconstructionHead
+from .methods.heads import ArcHead, CosineHead, ImageToClassHead, LinearHead, MarginHead, ReconstructionHead
 from .playing import Validation
 from .recipes import Pretraining, adjusted
 from .runs import Meter, Run, progress, write_card
@@ -70,8 +70,8 @@ class Classifier(nn.Module):
 def start_classifier(recipe: Pretraining, classes: int) -> Classifier:
     """The recipe's backbone under a fresh head."""
     backbone = start_backbone(recipe)
-    kind = choose("head", recipe.head, ("linear", "cosine", "margin", "arc", "frn"))
-    vector = "map" if kind == "frn" else choose("vector", recipe.vector, ("gap", "flat"))
+    kind = choose("head", recipe.head, ("linear", "cosine", "margin", "arc", "nbnn", "frn"))
+    vector = "map" if kind in ("nbnn", "frn") else choose("vector", recipe.vector, ("gap", "flat"))
     if recipe.dense and vector != "gap":
         raise InputError("a head that reads whole maps has no loss at every location: set dense=0")
     width, places = backbone.out_channels, count_places(backbone, recipe.size)
@@ -81,6 +81,7 @@ def start_classifier(recipe: Pretraining, classes: int) -> Classifier:
             CosineHead(width, classes, recipe.scale, learn_scale=False) if kind == "cosine" else
             MarginHead(width, classes, recipe.margin, recipe.scale) if kind == "margin" else
             ArcHead(width, classes, recipe.margin, recipe.scale) if kind == "arc" else
+            ImageToClassHead(width, classes, recipe.owned, recipe.scale) if kind == "nbnn" else
             ReconstructionHead(width, classes, places))
     return Classifier(backbone, head, recipe.dense > 0, vector)
 

@@ -6,10 +6,12 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from dmn4.errors import InputError
+from dmn4.methods.dn4 import DN4
 from dmn4.methods.frn import FRN
 from dmn4.methods.heads import (
     ArcHead,
     CosineHead,
+    ImageToClassHead,
     LinearHead,
     MarginHead,
     ReconstructionHead,
@@ -117,3 +119,10 @@ def test_the_head_of_frn_is_frn_with_learnt_supports():
     expected = torch.stack([-frn.error(support, rows / 6**0.5) for support in head.supports], 1)
     assert_close(head(rows), expected)
     assert ReconstructionHead(6, 3, 9)(rows.float()).shape == (2, 3)      # any number of learnt descriptors
+
+
+def test_the_head_of_nearest_neighbours_is_dn4_with_learnt_supports():
+    head, maps = ImageToClassHead(6, 3, owned=4, scale=20).double(), torch.randn(2, 6, 3, 3, dtype=torch.float64)
+    supports = head.weight.mT.unflatten(2, (2, 2))                        # (n, C, 2, 2): the owned four as a map
+    expected = DN4()(supports, torch.arange(3), maps)  # summed over nine places
+    assert_close(head(maps.flatten(2).mT), 20 / 9 * expected)

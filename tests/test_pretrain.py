@@ -109,7 +109,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_weights(
     assert all(tensor.isfinite().all() for tensor in load_classifier(tmp_path).state_dict().values())
 
 
-@pytest.mark.parametrize("more", [{"head": "frn"}, {"head": "arc", "vector": "flat"}])
+@pytest.mark.parametrize("more", [{"head": "frn"}, {"head": "nbnn"}, {"head": "arc", "vector": "flat"}])
 def test_a_head_can_read_whole_maps(more, tmp_path):
     recipe = replace(RECIPE, **more, dense=0.0, epochs=3, lr=0.02)
     rows = read_log(pretrain(TRAIN, tmp_path, recipe, shown=False).folder / "log.csv")

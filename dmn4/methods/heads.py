@@ -1,8 +1,8 @@
 """Classifiers that pre-training puts on a backbone, all called alike: rows (..., C), labels (...) -> logits (..., n).
 
-A row is one image's vector or, for dense classification, one location; the head of FRN alone reads whole maps. Labels
-are needed only by the heads that treat the true class apart, and only while they learn; without them every head gives
-its plain logits.
+A row is one image's vector or, for dense classification, one location; two heads read whole maps. Labels are
+needed only by the heads that treat the true class apart, and only while they learn; without them every head gives its
+plain logits.
 """
 
 import math
@@ -74,6 +74,23 @@ class ArcHead(nn.Module):
         """(..., C), (...) -> (..., n)"""
         cosine = cosines(rows, self.weight)
         return self.scale * cosine if labels is None else arc_logits(cosine, labels, self.margin, self.scale)
+
+
+class ImageToClassHead(nn.Module):
+    """Naive-Bayes nearest neighbours (Eq. 5) with learnt classes: each owns some descriptors and takes the nearest.
+
+    What the paper's episodes compare, for all base classes at once: places that say nothing may stay between classes.
+    """
+
+    def __init__(self, channels: int, classes: int, owned: int = 4, scale: float = 20.0) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(classes, owned, channels) / channels**0.5)     # (n, k, C)
+        self.scale = scale
+
+    def forward(self, rows: Tensor, labels: Tensor | None = None) -> Tensor:
+        """(B, M, C) -> (B, n), `scale` times the mean over the places"""
+        each = cosines(rows, self.weight.flatten(0, 1)).unflatten(-1, self.weight.shape[:2])  # (B, M, n, k)
+        return self.scale * each.amax(-1).mean(1)
 
 
 class ReconstructionHead(nn.Module):

@@ -53,10 +53,11 @@ class Recipe:
 class Pretraining(Recipe):
     """Classification of the base classes."""
 
-    head: str = setting("cosine", "linear, cosine, margin, arc or frn")
-    scale: float = setting(10.0, "factor of the cosines (cosine, margin, arc)")
+    head: str = setting("cosine", "linear, cosine, margin, arc, nbnn or frn")
+    scale: float = setting(10.0, "factor of the cosines (cosine, margin, arc, nbnn)")
     vector: str = setting("gap", "what the head reads of a whole map: gap (the mean of all locations) or flat")
     margin: float = setting(-0.02, "margin of the true class (margin, arc)")
+    owned: int = setting(4, "descriptors that each class owns (nbnn)")
     dense: float = setting(1.0, "weight of the loss on every location")
     pooled: float = setting(1.0, "weight of the loss on the whole map")
     smoothing: float = setting(0.0, "label smoothing")
