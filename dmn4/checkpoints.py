@@ -129,12 +129,15 @@ def save_model(path: Path, model: FewShotModel, about: Mapping[str, Any]) -> Non
     save_tensors(path, model.state_dict(), names | dict(about))
 
 
-def load_model(path: Path) -> FewShotModel:
-    """The model of a file written by `save_model`, in evaluation mode; no settings are needed."""
+def load_model(path: Path, **more: Any) -> FewShotModel:
+    """The model of a file written by `save_model`, in evaluation mode; no settings are needed.
+
+    `more` options of the backbone come on top of its own.
+    """
     tensors, about = load_tensors(path)
     if "method" not in about or "backbone" not in about:
         raise InputError(f"checkpoint {str(path)!r} holds no model; give the model.safetensors of a run")
-    backbone = build_backbone(about["backbone"], **json.loads(about["options"]))
+    backbone = build_backbone(about["backbone"], **(json.loads(about["options"]) | more))
     options = json.loads(about["method_options"])
     method = build_method(about["method"], channels=backbone.out_channels, **options)
     model = FewShotModel(backbone, method, about["method"], options)

@@ -59,7 +59,7 @@ def is_semi(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, SemiMethod)
 
 
-def parse_contenders(texts: Sequence[str], weights: str = "", backbone: str = "conv4") -> dict[str, Contender]:
+def parse_contenders(texts: Sequence[str], weights: str = "", backbone: str = "") -> dict[str, Contender]:
     """Contenders written as [RUN@]METHOD[:option=value,...] or `all`; those without a run share `weights`.
 
     "runs/a@dmn4" and "runs/b@" (with the method it was trained with) compare two runs; "dmn4" and "dmn4:vote=rank" two

@@ -48,10 +48,11 @@ class Trained:
         return Contender(self.backbone, chosen.eval(), self.transform, facts)
 
 
-def find_trained(weights: str = "", backbone: str = "conv4") -> Trained:
+def find_trained(weights: str = "", backbone: str = "") -> Trained:
     """The backbone in a run folder, in a weights file, or of a shipped name; without `weights` a random one.
 
-    The last two are of the kind `backbone`, written as "name:option=value,...".
+    `backbone` is written as "name:option=value,..."; without it conv4, or what the file was trained with. Options come
+    on top of those of the file.
     """
     path = Path(weights)
     if weights and path.is_dir():
@@ -60,24 +61,29 @@ def find_trained(weights: str = "", backbone: str = "conv4") -> Trained:
             raise InputError(f"{weights!r} holds no weights yet (looked for model.safetensors, backbone.safetensors)")
         path = found[0]
     if not weights or not path.is_file():
-        name, _, options = backbone.partition(":")
+        kind = backbone or "conv4"
+        name, _, options = kind.partition(":")
         built = build_backbone(name, weights or None, **parse_options(options))
-        return Trained(built.eval(), usual_transform(built), {"backbone": backbone, "weights": weights or "random"})
-    return read_trained(path)
+        return Trained(built.eval(), usual_transform(built), {"backbone": kind, "weights": weights or "random"})
+    return read_trained(path, backbone)
 
 
-def read_trained(path: Path) -> Trained:
+def read_trained(path: Path, backbone: str = "") -> Trained:
     """The backbone of a weights file, and its method if the file holds a whole model."""
+    name, _, options = backbone.partition(":")
     _, about = load_tensors(path)
     if "backbone" not in about:
         raise InputError(f"{str(path)!r} holds the state of a training; give its folder, or its backbone.safetensors")
-    facts = {"backbone": about.get("backbone"), "options": about.get("options"), "weights": str(path),
-             "sha256": hashlib.sha256(path.read_bytes()).hexdigest()[:16]}
+    if name not in ("", about["backbone"]):
+        raise InputError(f"weights {str(path)!r} were trained with backbone {about['backbone']!r}, not {name!r}")
+    more = parse_options(options)
+    facts = {"backbone": about["backbone"], "options": json.dumps(json.loads(about.get("options", "{}")) | more),
+             "weights": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest()[:16]}
     if "method" in about:
-        model = load_model(path)
+        model = load_model(path, **more)
         facts |= {"method": about["method"], "method_options": about["method_options"]}
         return Trained(model.backbone, transform_of(about, model.backbone), facts, model.method)
-    built = build_backbone(about["backbone"], path)
+    built = build_backbone(about["backbone"], path, **more)
     return Trained(built.eval(), transform_of(about, built), facts)
 
 

@@ -114,8 +114,9 @@ def places(*names: str) -> str:
 
 def places_of(card: dict[str, Any]) -> int:
     """The descriptors of a picture of 84 pixels in the backbone that a card is about."""
-    name, _, options = card["contenders"]["dmn4"]["backbone"].partition(":")
-    return count_places(build_backbone(name, **parse_options(options)), 84)
+    facts = card["contenders"]["dmn4"]
+    name, _, options = facts["backbone"].partition(":")
+    return count_places(build_backbone(name, **json.loads(facts.get("options", "{}")), **parse_options(options)), 84)
 
 
 # ------------------------------------------------------------------------------------------------------------- speed
@@ -182,7 +183,7 @@ def refresh(text: str) -> str:
 # ------------------------------------------------------------------------------------------- accuracy against CPU hours
 
 STAGES = {"CUB": ("cub-pre", "cub-dmn4-t3", "cub-dmn4-long"), "miniImageNet": ("mini-pre",),      # logs, in their order
-          "miniImageNet, conv4-classic": ("mini-classic",)}
+          "miniImageNet, conv4-classic": ("mini-classic", "mini-nbnn")}
 
 
 def hours(logs: tuple[str, ...]) -> list[tuple[float, float]]:

@@ -221,6 +221,20 @@ def test_the_kind_of_a_backbone_may_have_options():
     assert one.facts["backbone"] == "conv4:window=7,step=3"
 
 
+@pytest.mark.parametrize("file", ["model", "backbone"])
+def test_options_come_on_top_of_those_of_a_run(file, backbone, tmp_path):
+    model = FewShotModel(backbone, build_method("dn4"), "dn4", {})
+    if file == "model":
+        save_model(tmp_path / "model.safetensors", model, {})
+    else:
+        save_backbone(tmp_path / "backbone.safetensors", backbone, {})
+    broad = find_trained(str(tmp_path), f"{backbone.name}:window=2").enter("dn4")
+    assert broad.backbone.options == json.loads(broad.facts["options"]) == backbone.options | {"window": 2}
+    torch.testing.assert_close(broad.backbone.state_dict(), backbone.state_dict())
+    with pytest.raises(InputError, match="were trained with backbone 'conv4', not 'wrn28-10'"):
+        find_trained(str(tmp_path), "wrn28-10")
+
+
 def test_weights_without_a_method_ask_for_one(backbone, tmp_path):
     save_backbone(tmp_path / "backbone.safetensors", backbone, {})
     with pytest.raises(InputError, match="were trained without a method: name one"):

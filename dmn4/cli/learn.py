@@ -118,14 +118,15 @@ Seed = Annotated[int, typer.Option(help="seed of the episodes")]
 Unlabelled = Annotated[int, typer.Option(help="unlabelled images of each class (semi-supervised methods)")]
 Distractors = Annotated[int, typer.Option(help="further classes that only give unlabelled images")]
 Labelled = Annotated[float, typer.Option(help="labelled share of each class; the rest gives the unlabelled images")]
-Kind = Annotated[str, typer.Option("--backbone", help="of shipped or random weights: name:option=value,...")]
+Kind = Annotated[str, typer.Option("--backbone", help="name:option=value,... (default: conv4, or what a run was "
+                                                     "trained with, whose options these come on top of)")]
 Formula = Annotated[str, typer.Option(help="half-width of the interval: t or normal")]
 BaseSplit = Annotated[str, typer.Option(help="base classes, for methods that train at test time (empty: none)")]
 Memory = Annotated[float, typer.Option(help="gigabytes of maps kept in memory; more lie in a file")]
 
 
 def evaluate(data: Data, weights: Annotated[str, typer.Option(help="run folder, weights file, or shipped name")] = "",
-             backbone: Kind = "conv4",
+             backbone: Kind = "",
              method: Annotated[list[str] | None, typer.Option(
                  help="name:option=value,...; may be repeated (default: what the run was trained with)")] = None,
              out: Out = Path("runs/evaluate"), split: Split = "test", ways: Ways = 5, shots: Shots = 1,
@@ -170,7 +171,7 @@ def compare(data: Data, contenders: Annotated[list[str], typer.Argument(
             help="[RUN@]METHOD[:option=value,...], two or more; the first is what the others are compared with; "
                  "`all` stands for every method not named")],
             weights: Annotated[str, typer.Option(help="run folder, weights file or name for those without RUN@")] = "",
-            backbone: Kind = "conv4",
+            backbone: Kind = "",
             out: Out = Path("runs/compare"), split: Split = "test", ways: Ways = 5, shots: Shots = 1,
             queries: Queries = 15, episodes: Episodes = 1000, repeats: Repeats = 1, seed: Seed = 0,
             formula: Formula = "t", base_split: BaseSplit = "", memory: Memory = 4.0, resume: Resume = False) -> None:
