@@ -107,8 +107,9 @@ def places(*names: str) -> str:
     for name in names:
         card = read_card(name)
         gaps = [str(Difference(**card["differences"][one])) for one in rivals]
-        lines.append(f"| {card['set']}, {card['episodes']:,} episodes | {places_of(card)} | "
-                     f"{accuracy(card['results']['dmn4'])} | {' | '.join(gaps)} |")
+        task = f"{card['set']}, {card['shots']}-shot, {card['episodes']:,} episodes"
+        lines.append(f"| {task} | [{places_of(card)}](results/{name}.json) | {accuracy(card['results']['dmn4'])} | "
+                     f"{' | '.join(gaps)} |")
     return "\n".join(lines)
 
 
