@@ -217,7 +217,7 @@ def draw_hours(path: Path) -> None:
         axes.plot(spent, [100 * one for one in found], marker="o", label=label)
     axes.set(xlabel="hours on one CPU core", ylabel="dmn4 on val, 5-way 1-shot, %")
     axes.grid(alpha=0.3)
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="upper right", bbox_to_anchor=(1, 0.8))
     figure.savefig(path, dpi=110)
 
 
