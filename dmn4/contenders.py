@@ -8,6 +8,7 @@ from typing import Any
 
 from .backbones import build_backbone
 from .backbones.base import Backbone
+from .backbones.loading import check_weights
 from .checkpoints import load_model, load_tensors
 from .errors import InputError
 from .images import TRANSFORMS, Transform
@@ -74,8 +75,7 @@ def read_trained(path: Path, backbone: str = "") -> Trained:
     _, about = load_tensors(path)
     if "backbone" not in about:
         raise InputError(f"{str(path)!r} holds the state of a training; give its folder, or its backbone.safetensors")
-    if name not in ("", about["backbone"]):
-        raise InputError(f"weights {str(path)!r} were trained with backbone {about['backbone']!r}, not {name!r}")
+    check_weights(str(path), about["backbone"], name or about["backbone"])
     more = parse_options(options)
     facts = {"backbone": about["backbone"], "options": json.dumps(json.loads(about.get("options", "{}")) | more),
              "weights": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest()[:16]}

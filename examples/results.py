@@ -53,15 +53,16 @@ def data_of(card: dict[str, Any]) -> str:
 def table(name: str) -> str:
     """All that a card tells: accuracy, paired difference to the first row, what was kept, and the paper's number."""
     card = read_card(name)
-    first = shown(card["compared_with"])
+    first = shown(card, card["compared_with"])
     lines = [f"| method | accuracy % | paper | difference to {first} | p | kept | near their class |", "|---" * 7 + "|"]
     for method, found in card["results"].items():
         gap = card["differences"].get(method)
         difference = Difference(**gap) if gap else None
-        paper = papers_number(data_of(card), card["shots"], method) if card["set"].endswith("test") else None
+        known = written(card, method)
+        paper = papers_number(data_of(card), card["shots"], known) if card["set"].endswith("test") else None
         mark = " †" if card["contenders"][method].get("untrained") else ""
         kept = (f"{found['kept']:.1%}", f"{found['kept_true']:.1%}") if found.get("kept", 1) < 1 else ("", "")
-        cells = [shown(method) + mark, accuracy(found), f"{paper:.2f}" if paper else "",
+        cells = [shown(card, method) + mark, accuracy(found), f"{paper:.2f}" if paper else "",
                  str(difference) if difference else "", chance(difference.p_value) if difference else "", *kept]
         lines.append("| " + " | ".join(cells) + " |")
     lines += ["", f"{card['ways']}-way {card['shots']}-shot, {card['queries']} queries of each class, "
@@ -79,10 +80,20 @@ def accuracy(found: dict[str, float]) -> str:
     return str(Accuracy(found["mean"], found["half_width_t"]))
 
 
-def shown(method: str) -> str:
+def shown(card: dict[str, Any], method: str) -> str:
     """A contender without the folders above its run: "runs/cub-dn4@dn4" -> "dn4 (cub-dn4)"."""
-    run, at, name = method.rpartition("@")
-    return f"{name or 'as trained'} ({Path(run).name})" if at else name
+    run, at, _ = method.rpartition("@")
+    return written(card, method) + f" ({Path(run).name})" * bool(at)
+
+
+def written(card: dict[str, Any], method: str) -> str:
+    """The method of a contender; one that is named by its run alone has the method that the run was trained with."""
+    facts = card["contenders"][method]
+    name = method.rpartition("@")[2]
+    if name:
+        return name
+    options = ",".join(f"{option}={value}" for option, value in json.loads(facts["method_options"]).items())
+    return ":".join(filter(None, [facts["method"], options]))
 
 
 def summary(*names: str) -> str:

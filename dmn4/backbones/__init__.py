@@ -31,7 +31,7 @@ def build_backbone(name: str, weights: str | Path | None = None, **options: str 
     if weights is None:
         return construct(name, make, options)
     found = find_weights(name, weights)
-    check_weights(found, name)
+    check_weights(found.source, found.backbone, name)
     backbone = construct(name, make, found.options | options)
     fill(backbone, found)
     return backbone

@@ -70,10 +70,10 @@ def read_weights(path: Path) -> Weights:
         raise InputError(f"cannot read weights {str(path)!r}: damaged, or not a safetensors file ({error})") from None
 
 
-def check_weights(weights: Weights, name: str) -> None:
-    """Raise an InputError if the weights say that they belong to another backbone."""
-    if weights.backbone not in (None, name):
-        raise InputError(f"weights {weights.source!r} were trained with backbone {weights.backbone!r}, not {name!r}")
+def check_weights(source: str, trained_with: str | None, name: str) -> None:
+    """Raise an InputError if weights say that they belong to another backbone than `name`."""
+    if trained_with not in (None, name):
+        raise InputError(f"weights {source!r} were trained with backbone {trained_with!r}, not {name!r}")
 
 
 def fill(backbone: Backbone, weights: Weights) -> None:
