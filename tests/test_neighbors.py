@@ -12,6 +12,7 @@ from dmn4.methods.neighbors import (
     RULES,
     Chunk,
     Matches,
+    align,
     chunks,
     discriminative_mutual,
     keep_mutual,
@@ -167,6 +168,29 @@ def test_the_pool_is_cut_into_runs_of_equal_classes():
     assert list(chunks([3, 3, 3, 2, 2, 5], columns=6)) == runs
     assert list(chunks([7], columns=2)) == [Chunk(1, 7, 0)]
     assert Chunk(2, 2, 9).starts(torch.device("cpu")).tolist() == [9, 11]
+
+
+def test_filling_up_cache_lines_changes_nothing_even_among_equals():
+    counts, generator = [352, 361, 400], torch.Generator().manual_seed(0)
+    descriptors = torch.randint(0, 2, (sum(counts), 4), generator=generator).float()         # full of ties
+    pool = SupportPool(descriptors, counts, torch.zeros(sum(counts)), torch.arange(sum(counts)))
+    wide, stands_for = align(pool)
+    assert wide.counts == [352, 368, 400]
+    assert torch.equal(wide.descriptors, descriptors[stands_for])
+    assert stands_for[-408:-400].tolist() == [712] * 8                   # the last of the second class, and its copies
+    images = torch.randint(0, 2, (3, 9, 4), generator=generator).float()
+    similarity = images @ descriptors.T
+    matches = search(images, pool)
+    each = [part.max(-1) for part in similarity.split(counts, dim=-1)]
+    assert torch.equal(matches.class_best, torch.stack([best.values for best in each], -1))
+    assert torch.equal(matches.chosen, torch.from_numpy(similarity.numpy().argmax(-1)))
+    back = torch.from_numpy(similarity.numpy().argmax(1)).gather(1, matches.chosen)
+    assert torch.equal(matches.answered, back == torch.arange(9))
+
+
+def test_a_small_class_is_not_filled_up():
+    pool = SupportPool(torch.eye(25), [25], torch.zeros(25), torch.arange(25))
+    assert align(pool)[0].counts == [25]
 
 
 def test_several_neighbours_come_nearest_first_and_once_each(episode):

@@ -1,26 +1,27 @@
 """What the methods are measured against: the bare matrix products of their search, and the plain dense formulation."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ..methods.descriptors import describe, pool_support
-from ..methods.neighbors import block_shape, similarities
+from ..methods.neighbors import align, block_shape, similarities
+from ..methods.threads import share_out
 
 
-def bare_products(support: Tensor, labels: Tensor, query: Tensor) -> Callable[[], None]:
+def bare_products(support: Tensor, labels: Tensor, query: Tensor) -> Callable[[], Any]:
     """The floor: the matrix products of the search, in the same blocks, and nothing else."""
-    pool, images = pool_support(support, labels), describe(query)
+    (pool, _), images = align(pool_support(support, labels)), describe(query)
     number, columns = block_shape(images, pool)
-    room = images.new_empty(number * images.shape[1] * columns)
 
-    def run() -> None:
-        for block in images.split(number):
-            for _ in similarities(block, pool, columns, room):
-                pass
-    return run
+    def one(block: Tensor, room: Tensor) -> None:
+        for _ in similarities(block, pool, columns, room):
+            pass
+
+    return lambda: share_out(one, images.split(number), number * images.shape[1] * columns)
 
 
 def dense_scores(support: Tensor, labels: Tensor, query: Tensor, rule: str) -> Tensor:
