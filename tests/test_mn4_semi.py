@@ -13,7 +13,7 @@ from torch.testing import assert_close
 
 from dmn4.benchmark.heads import Case, contestants
 from dmn4.errors import InputError
-from dmn4.methods import adoption, build_method, neighbors
+from dmn4.methods import build_method, neighbors, threads
 from dmn4.methods.adoption import adopt, search_set
 from dmn4.methods.descriptors import SupportPool, describe, pool_support
 from dmn4.methods.neighbors import RULES, search
@@ -191,14 +191,14 @@ def test_the_benchmark_times_adoption_beside_its_products(monkeypatch):
 def test_the_similarities_of_a_large_set_are_never_held(monkeypatch):
     rooms = []
 
-    def noted(rows, pool, columns, room):
-        rooms.append(room.numel())
-        return neighbors.similarities(rows, pool, columns, room)
+    def noted(work, blocks, room):
+        rooms.append(room)
+        return threads.share_out(work, blocks, room)
 
-    monkeypatch.setattr(adoption, "similarities", noted)
+    monkeypatch.setattr(neighbors, "share_out", noted)
     monkeypatch.setattr(neighbors, "CPU_BLOCK", 4 * 100 * 12)
     images = F.normalize(torch.randn(50, 4, 3), dim=-1)
     pool = pool_support(torch.randn(3, 3, 2, 2), torch.arange(3))
     search_set(images, pool)
-    assert len(rooms) == 2
-    assert max(rooms) <= 2 * 100 * 12
+    assert len(rooms) == 2                                               # there and back
+    assert max(rooms) <= 100 * 12

@@ -20,20 +20,16 @@ from dmn4.methods.neighbors import (
     relative_closeness,
     relaxed_mutual,
     search,
-    search_block,
     search_several,
 )
 
 
 def by_hand(table: list[list[float]], counts: list[int] | None = None) -> Matches:
     """The matches of one image from its similarities with a pool; the pool is one class unless `counts` says more."""
-    similarity = torch.tensor([table])
+    similarity = torch.tensor([table])                         # (1, M, S): descriptors that are their cosines
     counts = counts or [similarity.shape[2]]
-    starts = [sum(counts[:c]) for c in range(len(counts))]
-    blocks = [(Chunk(1, size, start), similarity[:, :, None, start : start + size].clone())
-              for size, start in zip(counts, starts, strict=True)]
-    best, partner, answered = search_block(iter(blocks), partners=True, choices=True, answers=True)
-    return Matches(best, partner, answered, sum(counts))
+    size = sum(counts)
+    return search(similarity, SupportPool(torch.eye(size), counts, torch.zeros(size), torch.arange(size)))
 
 
 #         A1    A2    B1    B2
@@ -153,14 +149,13 @@ def test_the_size_of_a_block_changes_nothing(episode, monkeypatch, block):
 def test_fields_nobody_asked_for_stay_empty_and_the_rest_is_the_same(episode):
     support, labels, query = episode
     images, pool = describe(query), pool_support(support, labels)
-    values = search(images, pool, partners=False, choices=False, answers=False)
+    values = search(images, pool, partners=False, answers=False)
     assert values.partner.numel() == values.answered.numel() == 0
     whole = search(images, pool)
     torch.testing.assert_close(values.class_best, whole.class_best)
-    alone = search(images, pool, partners=False)
-    assert alone.partner.shape == (*whole.chosen.shape, 1)
-    assert torch.equal(alone.chosen, whole.chosen)
-    assert torch.equal(alone.answered, whole.answered)
+    unanswered = search(images, pool, answers=False)
+    assert unanswered.answered.numel() == 0
+    assert torch.equal(unanswered.chosen, whole.chosen)
 
 
 def test_the_pool_is_cut_into_runs_of_equal_classes():

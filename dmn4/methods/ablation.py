@@ -40,6 +40,6 @@ def score_part(query: Tensor, pool: SupportPool, group: Mapping[str, DescriptorM
     """The scores of one group on one search: (Q, M, C), SupportPool -> name: (Q, N)."""
     if len(group) == 1 or any(getattr(method, "k", 1) > 1 for method in group.values()):
         return {name: method.phi(query, pool) for name, method in group.items()}
-    matches = search(query, pool, partners=False, choices=any(method.choices for method in group.values()),
+    matches = search(query, pool, partners=any(method.partners for method in group.values()),
                      answers=any(method.answers for method in group.values()))
     return {name: method.ballot(matches.class_best, method.keep(matches)) for name, method in group.items()}

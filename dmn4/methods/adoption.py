@@ -1,13 +1,13 @@
 """Unlabelled descriptors join the class of the support descriptor that they match (Sec. 4.5)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from .descriptors import SupportPool
-from .neighbors import Chunk, Matches, block_shape, search, search_block, similarities
+from .neighbors import Matches, search
 
 
 def adopt(pool: SupportPool, unlabelled: Tensor, keep: Callable[[Matches], Tensor],
@@ -35,39 +35,22 @@ def adopt(pool: SupportPool, unlabelled: Tensor, keep: Callable[[Matches], Tenso
 def search_set(images: Tensor, pool: SupportPool, answers: bool = True) -> Matches:
     """Match many images with the pool as if they were one: (U, M, C), SupportPool -> Matches with Q = 1, M = U*M.
 
-    A few images at a time: the (U*M, S) similarities, gigabytes for hundreds of images, never exist.
+    A descriptor chooses whoever else is in the set; whether it is answered depends on all of them.
     """
-    if answers:
-        return search_jointly(images, pool)
-    alone = search(images, pool, partners=False, answers=False)     # a descriptor chooses whoever else is in the set
-    return replace(alone, class_best=alone.class_best.flatten(0, 1)[None], partner=alone.partner.flatten(0, 1)[None])
+    alone = search(images, pool, answers=False)
+    whole = replace(alone, class_best=alone.class_best.flatten(0, 1)[None], partner=alone.partner.flatten(0, 1)[None])
+    return replace(whole, answered=answer_set(images, pool, whole.chosen[0])[None]) if answers else whole
 
 
 @torch.no_grad()
-def search_jointly(images: Tensor, pool: SupportPool) -> Matches:
-    """As `search_set`, with answers from the whole set.
+def answer_set(images: Tensor, pool: SupportPool, chosen: Tensor) -> Tensor:
+    """Whether each one is the first of those nearest to its choice: (U, M, C), (U*M,) -> bool (U*M,).
 
-    A support descriptor answers the first of those nearest to it. That one is the first of the nearest in its block,
-    nearer than all before the block, and no less near than the nearest of all.
+    The search the other way round, by those that were chosen: the images are its classes.
     """
-    step, columns = block_shape(images, pool)
-    room = images.new_empty(step * images.shape[1] * columns)
-    peaks = images.new_full((len(pool.descriptors),), -torch.inf)   # (S,)  the largest cosines so far
-    parts = []
-    for block in images.split(step):
-        before = peaks.clone()
-        blocks = similarities(block.flatten(0, 1)[None], pool, columns, room)
-        best, chosen, answered = search_block(raise_peaks(peaks, blocks), partners=False, choices=True, answers=True)
-        part = Matches(best, chosen, answered, len(peaks))
-        parts.append((best, chosen, answered & (part.nearest > before[part.chosen])))
-    best, chosen, answered = (torch.cat(column, dim=1) for column in zip(*parts, strict=True))
-    whole = Matches(best, chosen, answered, len(peaks))
-    return replace(whole, answered=answered & (whole.nearest == peaks[whole.chosen]))
-
-
-def raise_peaks(peaks: Tensor, blocks: Iterator[tuple[Chunk, Tensor]]) -> Iterator[tuple[Chunk, Tensor]]:
-    """The blocks (1, R, n, s) as they come; on the way `peaks` (S,) rises to the largest cosine of each column."""
-    for chunk, cosines in blocks:
-        own = peaks[chunk.start : chunk.start + chunk.classes * chunk.size]
-        torch.maximum(own, cosines[0].flatten(1).amax(0), out=own)
-        yield chunk, cosines
+    count, size = images.shape[:2]
+    itself = torch.arange(count * size, device=images.device)                        # (U*M,)
+    everyone = SupportPool(images.flatten(0, 1), [size] * count, itself // size, itself % size)
+    asked, place = chosen.unique(return_inverse=True)                                # (A,), (U*M,)
+    back = search(pool.descriptors[asked][:, None], everyone, answers=False).chosen[:, 0]    # (A,)
+    return back[place] == itself

@@ -54,8 +54,8 @@ class DescriptorMethod(Method):
     """Naive-Bayes nearest neighbour over the query descriptors q* that `keep` marks."""
 
     any_size = True
-    choices = True      # what the search has to find besides the class maxima: the nearest of all,
-    answers = False     # and whether it answers
+    partners = True     # what the search has to find besides the class maxima: whose they are,
+    answers = False     # and whether the nearest of all answers
 
     def __init__(self, channels: int | None = None, vote: str = "nbnn", shots: str = "union", temperature: float = 1.0,
                  pyramid: str = "") -> None:
@@ -74,8 +74,8 @@ class DescriptorMethod(Method):
 
     def phi(self, query: Tensor, pool: SupportPool) -> Tensor:
         """phi(x, c) of each query image, over the temperature: (Q, M, C), SupportPool -> (Q, N), with gradients."""
-        partners = with_graph(query, pool.descriptors)
-        matches = search(query, pool, partners, self.choices, self.answers)        # no graph
+        partners = self.partners or with_graph(query, pool.descriptors)
+        matches = search(query, pool, partners, self.answers)                      # no graph
         cosines = partner_cosines(query, pool.descriptors, matches.class_best, matches.partner)   # (Q, M, N)
         return self.ballot(cosines, self.keep(matches))
 
@@ -96,7 +96,7 @@ class DescriptorMethod(Method):
     def match(self, support: Tensor, labels: Tensor, query: Tensor) -> Matches:
         """What the search finds in an episode: (n, C, H, W), (n,), (Q, C, H, W) -> Matches."""
         pool = pool_support(support, labels, self.shots, self.pyramid)
-        return search(describe(query, self.pyramid), pool, partners=False, choices=self.choices, answers=self.answers)
+        return search(describe(query, self.pyramid), pool, self.partners, self.answers)
 
 
 def images_at_once(query: Tensor, pool: SupportPool) -> int:

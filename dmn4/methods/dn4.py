@@ -13,7 +13,7 @@ from .voting import partner_cosines
 class DN4(DescriptorMethod):
     """Keep everything. The paper at hand uses k = 1, the original k = 3: the sum of the k largest cosines."""
 
-    choices = False
+    partners = False
 
     def __init__(self, channels: int | None = None, vote: str = "nbnn", shots: str = "union", temperature: float = 1.0,
                  pyramid: str = "", k: int = 1) -> None:

@@ -1,8 +1,7 @@
 """Nearest neighbours between the descriptors of an image and the support pool (Sec. 3.2, 3.3)."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from math import inf
 from typing import NamedTuple
 
 import torch
@@ -14,6 +13,7 @@ from .descriptors import SupportPool
 from .threads import share_out
 
 CPU_BLOCK = 4 << 20      # bytes of similarities at a time: what stays in the cache
+TALL = 320               # rows of a product: with fewer it is slow
 CACHE_LINE = 16          # numbers
 WORTHWHILE = 20          # columns that may pay for one more
 SHORT_ROW = 32
@@ -24,7 +24,7 @@ class Matches:
     """Who is nearest to whom; found once, without a graph. Every rule, vote and picture reads this."""
 
     class_best: Tensor   # (Q, M, N)  cos(q, NN_{s_c}(q))
-    partner: Tensor      # (Q, M, N)  place in the pool of NN_{s_c}(q); (Q, M, 1) that of NN_S(q) alone; or empty
+    partner: Tensor      # (Q, M, N)  place in the pool of NN_{s_c}(q); empty if not asked for
     answered: Tensor     # (Q, M)     whether NN_q(NN_S(q)) = q; empty if not asked for
     size: int            # S          descriptors in the pool
 
@@ -41,9 +41,7 @@ class Matches:
     @property
     def chosen(self) -> Tensor:
         """The place in the pool of NN_S(q) -> (Q, M)."""
-        if self.partner.shape[-1] == 1:
-            return self.partner.squeeze(-1)
-        return self.partner.gather(-1, self.winner[..., None]).squeeze(-1)
+        return take(self.partner, self.winner)
 
 
 class Chunk(NamedTuple):
@@ -58,30 +56,27 @@ class Chunk(NamedTuple):
         return self.start + self.size * torch.arange(self.classes, device=device)
 
 
-class Lead(NamedTuple):
-    """The nearest of a chunk to every descriptor of a few images."""
-
-    nearest: Tensor    # (b, M, 1)  its cosine
-    choice: Tensor     # (b, M, 1)  its place in the pool
-    answered: Tensor   # (b, M, 1)  whether it answers; empty if not asked for
-
-
 @torch.no_grad()
-def search(query: Tensor, pool: SupportPool, partners: bool = True, choices: bool = True,
-           answers: bool = True) -> Matches:
+def search(query: Tensor, pool: SupportPool, partners: bool = True, answers: bool = True) -> Matches:
     """Match every query image with the pool: (Q, M, C), SupportPool -> Matches. Fields nobody asked for stay empty.
 
-    `partners` asks for the nearest in every class, `choices` for the nearest of all, `answers` whether it is mutual.
+    `partners` asks for the place of the nearest in every class, `answers` also whether the nearest of all is mutual.
     """
     wide, stands_for = align(pool)
     images, columns = block_shape(query, wide)
 
     def one(block: Tensor, room: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return search_block(similarities(block, wide, columns, room), partners, choices or answers, answers)
+        nearest = [nearest_in(chunk, cosines, partners or answers)
+                   for chunk, cosines in similarities(block, wide, columns, room)]
+        best, partner = (torch.cat(column, dim=-1) for column in zip(*nearest, strict=True))     # (b, M, N) each
+        if not answers:
+            return best, partner, torch.empty(0, dtype=torch.bool, device=best.device)
+        chosen = wide.descriptors[take(partner, first_argmax(best))]                         # (b, M, C)
+        return best, partner, answer(block, chosen, room)
 
     parts = share_out(one, query.split(images), images * query.shape[1] * columns)
     best, partner, answered = (torch.cat(column) for column in zip(*parts, strict=True))
-    return Matches(best, stands_for[partner.long()], answered, len(pool.descriptors))
+    return Matches(best, stands_for[partner], answered, len(pool.descriptors))
 
 
 @torch.no_grad()
@@ -98,7 +93,7 @@ def search_several(query: Tensor, pool: SupportPool, k: int) -> tuple[Tensor, Te
 
 
 def align(pool: SupportPool) -> tuple[SupportPool, Tensor]:
-    """The pool with whole cache lines for each class, filled up with its last descriptor -> and whom each stands for.
+    """The pool with whole cache lines for each class, filled up with its last descriptor; whom each stands for.
 
     On a CPU the rows of a product are written and read faster if they begin where a cache line begins. Of equals the
     first is found, so that a repeated descriptor never is. Small classes would grow too much and stay as they are.
@@ -117,13 +112,13 @@ def align(pool: SupportPool) -> tuple[SupportPool, Tensor]:
 def block_shape(query: Tensor, pool: SupportPool) -> tuple[int, int]:
     """How many query images and pool descriptors to compare at a time: (Q, M, C) -> images, columns.
 
-    A block holds as many images as fit the cache, or a share of a GPU's memory; an image that does not fit is matched
-    a few classes at a time. So the (Q, M, S) tensor never exists.
+    A block fits the cache, or a share of a GPU's memory: as many images as do with the whole pool, but no fewer rows
+    than make a good product, which is then matched a few classes at a time. So the (Q, M, S) tensor never exists.
     """
     budget = torch.cuda.mem_get_info(query.device)[0] // 8 if query.is_cuda else CPU_BLOCK
-    pairs = budget // query.element_size()
-    size = len(pool.descriptors)
-    images = min(max(1, pairs // (query.shape[1] * size)), max(1, len(query)))
+    pairs, size = budget // query.element_size(), len(pool.descriptors)
+    rows = max(pairs // size, min(TALL, pairs))
+    images = min(max(1, rows // query.shape[1]), max(1, len(query)))
     return images, min(size, max(*pool.counts, pairs // (images * query.shape[1])))
 
 
@@ -137,53 +132,21 @@ def similarities(query: Tensor, pool: SupportPool, columns: int, room: Tensor) -
         yield chunk, product.view(*query.shape[:2], chunk.classes, chunk.size)
 
 
-def search_block(blocks: Iterable[tuple[Chunk, Tensor]], partners: bool, choices: bool,
-                 answers: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Best cosines, partners and answers of a few images -> (b, M, N), (b, M, N or 1), (b, M)."""
-    best, found = [], []
-    leads: list[Lead] = []
-    peak: Tensor | float = -inf                                                              # (b, M, 1)  nearest so far
-    for chunk, cosines in blocks:
-        if not (partners or choices):
-            best.append(cosines.amax(-1))                                                    # (b, M, n)
-            continue
-        places = first_argmax(cosines)                                                       # (b, M, n)
-        best.append(take(cosines, places))                                                   # (b, M, n)
-        if partners:
-            found.append(places + chunk.starts(places.device))                               # (b, M, n)
-        if choices:
-            leads.append(lead_of(chunk, cosines, best[-1], places, peak, answers))
-            peak = leads[-1].nearest.clamp(min=peak)
-    nothing = best[0].new_empty(0)
-    lead = first_lead(leads) if choices else Lead(nothing, nothing, nothing)
-    return joined(best), joined(found) if partners else lead.choice, lead.answered.squeeze(-1)
+def nearest_in(chunk: Chunk, cosines: Tensor, partners: bool) -> tuple[Tensor, Tensor]:
+    """The largest cosine with each class and, if asked for, its place in the pool: (b, M, n, s) -> (b, M, n) each."""
+    if not partners:
+        return cosines.amax(-1), torch.empty(0, dtype=torch.long, device=cosines.device)
+    places = first_argmax(cosines)                                                           # (b, M, n)
+    return take(cosines, places), places + chunk.starts(places.device)
 
 
-def first_lead(leads: list[Lead]) -> Lead:
-    """Of the nearest in each chunk the nearest of all, the first on a tie."""
-    if len(leads) == 1:
-        return leads[0]
-    nearest, choice, answered = (torch.cat(column, -1) for column in zip(*leads, strict=True))
-    first = nearest.argmax(-1, keepdim=True)                                                 # (b, M, 1)
-    return Lead(nearest.gather(-1, first), choice.gather(-1, first),
-                answered.gather(-1, first) if answered.numel() else answered)
-
-
-def joined(parts: list[Tensor]) -> Tensor:
-    """The parts side by side; a single one as it is."""
-    return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
-
-
-def lead_of(chunk: Chunk, cosines: Tensor, best: Tensor, places: Tensor, peak: Tensor | float,
-            answers: bool) -> Lead:
-    """Who is nearest in a chunk: cosines (b, M, n, s), the best of them and their places (b, M, n) -> Lead.
-
-    Those that were nearer to an earlier chunk, `peak` (b, M, 1), need not ask for an answer here.
-    """
-    nearest, winner = best.max(-1, keepdim=True)                                             # (b, M, 1) each
-    choice = winner * chunk.size + places.gather(-1, winner)                                 # (b, M, 1)
-    answered = search_back(cosines.flatten(2), choice, nearest, nearest > peak) if answers else nearest.new_empty(0)
-    return Lead(nearest, chunk.start + choice, answered)
+def answer(images: Tensor, chosen: Tensor, room: Tensor) -> Tensor:
+    """Whether q = NN_q(NN_S(q)): images (b, M, C), the NN_S(q) of each descriptor (b, M, C) -> bool (b, M)."""
+    (count, places, _), back = images.shape, []
+    for some in chosen.split(room.numel() // (count * places), dim=1):                       # (b, m, C)
+        product = room[: count * some.shape[1] * places].view(count, -1, places)
+        back.append(first_argmax(torch.bmm(some, images.mT, out=product)))                   # (b, m)
+    return torch.cat(back, dim=1) == torch.arange(places, device=images.device)
 
 
 def take(values: Tensor, places: Tensor) -> Tensor:
@@ -214,18 +177,6 @@ def chunks(counts: list[int], columns: int) -> Iterator[Chunk]:
             last += 1
         yield Chunk(last - first, size, start)
         first, start = last, start + (last - first) * size
-
-
-def search_back(similarity: Tensor, choice: Tensor, nearest: Tensor, asks: Tensor) -> Tensor:
-    """Whether each one that asks is the nearest of its image to its choice: (b, M, S), (b, M, 1) thrice -> (b, M, 1).
-
-    Column maxima are cheap and rule most descriptors out; the first of several equals is looked up for the rest.
-    """
-    answered = asks & (nearest == similarity.amax(1)[..., None].gather(1, choice))           # (b, M, 1)
-    image, row, _ = answered.nonzero(as_tuple=True)                                          # (P,), (P,)
-    columns = similarity[image, :, choice[image, row, 0]]                                    # (P, M)
-    answered[image, row, 0] = first_argmax(columns) == row
-    return answered
 
 
 def first_argmax(values: Tensor) -> Tensor:
@@ -286,7 +237,7 @@ def keep_mutual(query: Tensor, pool: Tensor, owner: Tensor, rule: str = "dmnn") 
     counts = check_descriptors(query, pool, owner)
     with torch.no_grad():
         everyone = SupportPool(F.normalize(pool, dim=-1), counts, owner, torch.arange(len(pool), device=pool.device))
-        matches = search(F.normalize(query, dim=-1), everyone, partners=False, answers=rule == "mnn")
+        matches = search(F.normalize(query, dim=-1), everyone, answers=rule == "mnn")
         return RULES[rule](matches)
 
 

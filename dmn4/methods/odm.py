@@ -11,7 +11,7 @@ from .neighbors import Matches, relative_closeness
 class ODM(DescriptorMethod):
     """Keep the top share of the query descriptors by tau, at least one; equals in their order."""
 
-    choices = False
+    partners = False
 
     def __init__(self, channels: int | None = None, vote: str = "nbnn", shots: str = "union", temperature: float = 1.0,
                  pyramid: str = "", share: float = 0.25) -> None:
