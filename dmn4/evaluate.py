@@ -28,7 +28,7 @@ from .methods.base import DescriptorMethod
 from .methods.centroid import BaseImages
 from .methods.semi import SemiMethod
 from .methods.vectors import pooled
-from .playing import embed_views, score_stored
+from .playing import embed_views, score_stored, side_by_side
 from .runs import Run, progress, write_card
 
 BASE_IMAGES = 50                                              # of each base class, for methods that train with them
@@ -90,7 +90,8 @@ class Table:
     """One backbone, its maps of the split, and the methods that play over them."""
 
     def __init__(self, images: ImageSet, contenders: Mapping[str, Contender], shots: int, base: ImageSet | None = None,
-                 in_memory: float = IN_MEMORY, seen: Callable[[int], None] = lambda count: None) -> None:
+                 in_memory: float = IN_MEMORY, seen: Callable[[int], None] = lambda count: None,
+                 mirror: bool = False) -> None:
         first = next(iter(contenders.values()))
         self.backbone, self.transform = first.backbone, first.transform
         self.images = decoded(images, self.transform.stored_size)
@@ -98,9 +99,10 @@ class Table:
         self.methods = {name: contender.method for name, contender in contenders.items()}
         self.rules = {name: one for name, one in self.methods.items()      # who adopts has a pool of its own
                       if isinstance(one, DescriptorMethod) and not isinstance(one, SemiMethod)}
+        self.looks = 1 + mirror                                  # the pictures, and their mirror images
         self.kinds = all_views(contenders, shots)
-        self.stores = embed_views(self.backbone, self.images, self.transform, self.kinds, in_memory=in_memory,
-                                  seen=seen)
+        self.stores = embed_views(self.backbone, self.images, self.transform, ("flip",) * mirror + self.kinds,
+                                  in_memory=in_memory, seen=seen)
         self.means = [store.pooled() for store in self.stores] if any(map(reads_means, self.methods.values())) else []
         self.shots = shots
 
@@ -109,8 +111,10 @@ class Table:
         """The accuracy of every method on one episode; rules and votes that can share a search do."""
         scores = {name: self.score(method, episode) for name, method in self.methods.items() if name not in self.rules}
         if self.rules:
-            maps = self.stores[0]
-            scores |= score_rules(maps[episode.support], episode.support_labels, maps[episode.query], self.rules)
+            support, query = (side_by_side([store[rows] for store in self.stores[: self.looks]])
+                              for rows in (episode.support, episode.query))
+            found = score_rules(support, episode.support_labels.repeat(self.looks), query, self.rules)
+            scores |= {name: score.unflatten(0, (self.looks, -1)).sum(0) for name, score in found.items()}
         return {name: float((score.argmax(1) == episode.query_labels).float().mean()) for name, score in scores.items()}
 
     @torch.no_grad()
@@ -131,10 +135,14 @@ class Table:
         if hasattr(method, "adapt") and self.base is not None:
             return self.score_adapted(method, episode)
         stores = self.means if reads_means(method) else self.stores
-        return score_stored(method, [stores[place] for place in places(self.kinds, views(method, self.shots))], episode)
+        own = [stores[self.looks + place] for place in places(self.kinds, views(method, self.shots))]
+        return score_stored(method, [*stores[: self.looks], *own], episode, self.looks)
 
     def score_adapted(self, method: Any, episode: Episode) -> Tensor:
         """Scores of a method that trains the backbone for every episode, the slow way: (Q, N)."""
+        if self.looks > 1:
+            raise InputError("a method that trains the backbone in every episode sees no mirror images: leave out "
+                             "--mirror or --base-split")
         support, query = (self.transform(pictures(self.images, rows)) for rows in (episode.support, episode.query))
         backbone = method.adapt(self.backbone, support, episode.support_labels, self.base)
         return method(backbone(support), episode.support_labels, backbone(query))
@@ -149,9 +157,9 @@ def all_views(contenders: Mapping[str, Contender], shots: int) -> tuple[str, ...
 
 
 def places(kinds: Sequence[str], wanted: Sequence[str]) -> list[int]:
-    """Where the maps that a method wants are among all: those of the image itself, then one of each kind it names."""
-    of_kind = {kind: iter([place for place, one in enumerate(kinds, 1) if one == kind]) for kind in set(kinds)}
-    return [0, *(next(of_kind[kind]) for kind in wanted)]
+    """Where the extra maps that a method wants are among all of them: one for each kind it names."""
+    of_kind = {kind: iter([place for place, one in enumerate(kinds) if one == kind]) for kind in set(kinds)}
+    return [next(of_kind[kind]) for kind in wanted]
 
 
 def reads_means(method: nn.Module) -> bool:
@@ -169,23 +177,25 @@ def base_images(base: ImageSet, transform: Transform) -> BaseImages:
 
 def evaluate(images: ImageSet, contenders: Mapping[str, Contender], protocol: Protocol = PAPER,
              folder: str | Path | None = None, *, resume: bool = False, base: ImageSet | None = None,
-             in_memory: float = IN_MEMORY, shown: bool = True) -> Results:
+             in_memory: float = IN_MEMORY, shown: bool = True, mirror: bool = False) -> Results:
     """Accuracies of all contenders on the same episodes of `images`.
 
     With a `folder` they are saved there every minute, with the result card; stopped, it goes on with resume=True, and
-    done, to more episodes. `base` are the training classes, for methods that train the backbone at test time.
+    done, to more episodes. `base` are the training classes, for methods that train the backbone at test time. With
+    `mirror` every picture is seen with its mirror image: both are shots, and the scores of both queries are added.
     """
     keep_freed_memory()
     found = decoded(images, next(iter(contenders.values())).transform.stored_size)
     settings = {"stage": "evaluate", "data": found.fingerprint, "set": images.name, **asdict(protocol),
-                "contenders": {name: contender.facts for name, contender in contenders.items()}}
+                "contenders": {name: contender.facts for name, contender in contenders.items()},
+                **({"mirror": True} if mirror else {})}
     if folder and resume:
         lengthen(Path(folder), settings)
     run = Run(folder, settings, resume, save_every=60) if folder else None
     total = protocol.episodes * protocol.repeats
     values = load_values(run, list(contenders), total)
     done = int((~np.isnan(np.stack(list(values.values())))).all(0).sum())
-    tables = set_tables(images, contenders, protocol, base, in_memory, shown) if done < total else []
+    tables = set_tables(images, contenders, protocol, base, in_memory, shown, mirror) if done < total else []
     with run.stoppable() if run else nullcontext(), progress("episodes", total, done, shown) as bar:
         for number, episode in enumerate(protocol.draw(found.labels, done), done):
             for table in tables:
@@ -206,14 +216,15 @@ def evaluate(images: ImageSet, contenders: Mapping[str, Contender], protocol: Pr
 
 
 def set_tables(images: ImageSet, contenders: Mapping[str, Contender], protocol: Protocol, base: ImageSet | None,
-               in_memory: float, shown: bool) -> list[Table]:
+               in_memory: float, shown: bool, mirror: bool) -> list[Table]:
     """One table for every backbone among the contenders, the split embedded."""
     groups: dict[tuple[int, Transform], dict[str, Contender]] = {}
     for name, contender in contenders.items():
         groups.setdefault((id(contender.backbone), contender.transform), {})[name] = contender
-    looks = sum(1 + len(all_views(group, protocol.shots)) for group in groups.values())
+    looks = sum(1 + mirror + len(all_views(group, protocol.shots)) for group in groups.values())
     with progress("embed", looks * len(images), shown=shown) as bar:
-        return [Table(images, group, protocol.shots, base, in_memory, bar.advance_by) for group in groups.values()]
+        return [Table(images, group, protocol.shots, base, in_memory, bar.advance_by, mirror)
+                for group in groups.values()]
 
 
 def lengthen(folder: Path, settings: Mapping[str, Any]) -> None:

@@ -27,15 +27,23 @@ def embed_views(backbone: nn.Module, images: ImageSet, transform: Transform, kin
     return [embed_all(backbone, images, look, in_memory=in_memory, seen=seen) for look in looks]
 
 
-def score_stored(method: nn.Module, stores: Sequence[MapStore], episode: Episode) -> Tensor:
-    """Scores of a method over stored maps, those of its extra views behind the first: -> (Q, N)."""
-    support = torch.cat([store[episode.support] for store in stores])
+def score_stored(method: nn.Module, stores: Sequence[MapStore], episode: Episode, looks: int = 1) -> Tensor:
+    """Scores of a method over stored maps, those of its extra views behind the first: -> (Q, N).
+
+    The first `looks` stores are different looks at the same pictures: the scores of a query in each of them are added.
+    """
+    support = side_by_side([store[episode.support] for store in stores])
     labels = episode.support_labels.repeat(len(stores))
     unlabelled = {}
     if len(episode.unlabelled) and "unlabelled" in inspect.signature(method.forward).parameters:
         unlabelled = {"unlabelled": stores[0][episode.unlabelled]}
-    scores: Tensor = method(support, labels, stores[0][episode.query], **unlabelled)
-    return scores
+    scores = [method(support, labels, store[episode.query], **unlabelled) for store in stores[:looks]]
+    return scores[0] if looks == 1 else torch.stack(scores).sum(0)
+
+
+def side_by_side(parts: Sequence[Tensor]) -> Tensor:
+    """Maps one after another; a single part as it is."""
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts))
 
 
 @torch.no_grad()

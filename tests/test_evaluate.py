@@ -164,6 +164,9 @@ def test_a_method_that_adapts_the_backbone_sees_the_support_pictures(backbone):
     method = Counting(adapt=lambda network, images, labels, base: adapted.append(images.shape) or network)
     evaluate(IMAGES, {"x": Contender(backbone, method, LOOK)}, Protocol(3, 1, 2, 2), base=IMAGES, shown=False)
     assert adapted == [(3, 3, 24, 24)] * 2
+    with pytest.raises(InputError, match="leave out --mirror or --base-split"):
+        evaluate(IMAGES, {"x": Contender(backbone, method, LOOK)}, Protocol(3, 1, 2, 2), base=IMAGES, shown=False,
+                 mirror=True)
 
 
 def test_without_base_images_it_is_used_on_stored_maps(backbone):
@@ -265,13 +268,46 @@ def test_every_method_gets_the_kind_of_view_it_wants(backbone):
     contenders = {name: Contender(backbone, build_method(name), LOOK) for name in ("rfs", "dsn", "dn4")}
     kinds = all_views(contenders, 1)
     assert sorted(kinds) == ["crop"] * 4 + ["flip"]
-    assert [(0, *kinds)[place] for place in places(kinds, ("flip",))] == [0, "flip"]
-    assert [(0, *kinds)[place] for place in places(kinds, ("crop", "crop"))] == [0, "crop", "crop"]
-    assert len(set(places(kinds, ("crop",) * 4))) == 5
+    assert [kinds[place] for place in places(kinds, ("flip",))] == ["flip"]
+    assert [kinds[place] for place in places(kinds, ("crop", "crop"))] == ["crop", "crop"]
+    assert len(set(places(kinds, ("crop",) * 4))) == 4
     table = Table(IMAGES, contenders, 1)
     alone = Table(IMAGES, {"dsn": contenders["dsn"]}, 1)
     episode = next(Protocol(3, 1, 2, 1).draw(IMAGES.labels))
     assert torch.equal(table.score(contenders["dsn"].method, episode), alone.score(contenders["dsn"].method, episode))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["dmn4", "dmn4:shots=mean", "mn4", "protonet", "protonet:vector=flat", "dsn", "rfs"])
+def test_a_mirror_image_is_one_more_shot_and_one_more_vote(backbone, name):
+    contenders = enter(backbone, name)
+    method = contenders[name].method
+    table = Table(IMAGES, contenders, 1, mirror=True)
+    for episode in Protocol(3, 1, 2, 2).draw(IMAGES.labels):
+        looks = [[backbone(LOOK(pictures(IMAGES, rows)).flip(dims)) for dims in ((), (-1,))]
+                 for rows in (episode.support, episode.query)]
+        own = [store[episode.support] for store in table.stores[2:]]             # the views that the method asks for
+        support, labels = torch.cat([*looks[0], *own]), episode.support_labels.repeat(2 + len(own))
+        scores = method(support, labels, looks[1][0]) + method(support, labels, looks[1][1])
+        right = (scores.argmax(1) == episode.query_labels).float().mean()
+        assert table.play(episode) == {name: pytest.approx(float(right))}
+
+
+def test_mirror_images_of_symmetric_pictures_change_nothing(backbone):
+    halves = np.asarray(IMAGES.images)[:, :, :12]
+    symmetric = replace(IMAGES, images=np.concatenate([halves, halves[:, :, ::-1]], axis=2))
+    contenders = enter(backbone, "dmn4", "dn4", "protonet")
+    plain, seen_twice = (evaluate(symmetric, contenders, SHORT, shown=False, mirror=mirror) for mirror in (False, True))
+    for name in contenders:
+        assert np.array_equal(plain.values[name], seen_twice.values[name])
+
+
+def test_an_evaluation_with_mirror_images_says_so_and_does_not_go_on_without(backbone, tmp_path):
+    contenders = enter(backbone, "dn4")
+    evaluate(IMAGES, contenders, Protocol(3, 1, 2, 2), tmp_path, shown=False, mirror=True)
+    assert read_json(tmp_path / "card.json")["mirror"] is True
+    with pytest.raises(InputError, match="mirror"):
+        evaluate(IMAGES, contenders, Protocol(3, 1, 2, 2), tmp_path, shown=False, resume=True)
 
 
 def test_accuracies_of_another_evaluation_are_refused(backbone, tmp_path):

@@ -122,6 +122,8 @@ Kind = Annotated[str, typer.Option("--backbone", help="name:option=value,... (de
                                                      "trained with, whose options these come on top of)")]
 Formula = Annotated[str, typer.Option(help="half-width of the interval: t or normal")]
 BaseSplit = Annotated[str, typer.Option(help="base classes, for methods that train at test time (empty: none)")]
+Mirror = Annotated[bool, typer.Option("--mirror", help="see every picture with its mirror image: both are shots, and "
+                                                       "the scores of both queries are added")]
 Memory = Annotated[float, typer.Option(help="gigabytes of maps kept in memory; more lie in a file")]
 
 
@@ -132,7 +134,7 @@ def evaluate(data: Data, weights: Annotated[str, typer.Option(help="run folder, 
              out: Out = Path("runs/evaluate"), split: Split = "test", ways: Ways = 5, shots: Shots = 1,
              queries: Queries = 15, episodes: Episodes = 10_000, repeats: Repeats = 1, seed: Seed = 0,
              unlabelled: Unlabelled = 0, distractors: Distractors = 0, labelled: Labelled = 1.0, formula: Formula = "t",
-             base_split: BaseSplit = "", memory: Memory = 4.0, resume: Resume = False) -> None:
+             base_split: BaseSplit = "", mirror: Mirror = False, memory: Memory = 4.0, resume: Resume = False) -> None:
     """Accuracy of methods on one backbone, over episodes of a split.
 
     Example: dmn4 evaluate data/cub --weights runs/cub --method dmn4 --method dn4 --shots 5
@@ -146,7 +148,8 @@ def evaluate(data: Data, weights: Annotated[str, typer.Option(help="run folder, 
     contenders = {name or "as trained": trained.enter(name) for name in method or [""]}
     protocol = Protocol(ways, shots, queries, episodes, repeats, seed, unlabelled, distractors, labelled)
     results = run(open_split(data, split), contenders, protocol, out, resume=resume,
-                  base=open_split(data, base_split) if base_split else None, in_memory=1e9 * memory)
+                  base=open_split(data, base_split) if base_split else None, in_memory=1e9 * memory,
+                  mirror=mirror)
     print_results(results, formula, out)
 
 
@@ -174,7 +177,8 @@ def compare(data: Data, contenders: Annotated[list[str], typer.Argument(
             backbone: Kind = "",
             out: Out = Path("runs/compare"), split: Split = "test", ways: Ways = 5, shots: Shots = 1,
             queries: Queries = 15, episodes: Episodes = 1000, repeats: Repeats = 1, seed: Seed = 0,
-            formula: Formula = "t", base_split: BaseSplit = "", memory: Memory = 4.0, resume: Resume = False) -> None:
+            formula: Formula = "t", base_split: BaseSplit = "", mirror: Mirror = False, memory: Memory = 4.0,
+            resume: Resume = False) -> None:
     """Runs, methods or votes on the same episodes: intervals, paired differences, a picture.
 
     Example: dmn4 compare data/cub dn4 mn4 dmn4 dmn4:vote=rank --weights runs/cub
@@ -190,7 +194,8 @@ def compare(data: Data, contenders: Annotated[list[str], typer.Argument(
     if len(entered) < 2:
         raise InputError(f"{contenders[0]!r} alone cannot be compared; name at least two, such as dn4 dmn4")
     results = run(open_split(data, split), entered, Protocol(ways, shots, queries, episodes, repeats, seed), out,
-                  resume=resume, base=open_split(data, base_split) if base_split else None, in_memory=1e9 * memory)
+                  resume=resume, base=open_split(data, base_split) if base_split else None, in_memory=1e9 * memory,
+                  mirror=mirror)
     if not results.is_complete:
         print_results(results, formula, out)
         return
