@@ -66,7 +66,8 @@ def table(name: str) -> str:
                  str(difference) if difference else "", chance(difference.p_value) if difference else "", *kept]
         lines.append("| " + " | ".join(cells) + " |")
     lines += ["", f"{card['ways']}-way {card['shots']}-shot, {card['queries']} queries of each class, "
-              f"{card['episodes']:,} episodes x {card['repeats']}; [card](results/{name}.json)"]
+              f"{card['episodes']:,} episodes x {card['repeats']}{', with mirror images' * card.get('mirror', False)}; "
+              f"[card](results/{name}.json)"]
     return "\n".join(lines)
 
 
