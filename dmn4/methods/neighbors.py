@@ -13,7 +13,7 @@ from .descriptors import SupportPool
 from .threads import share_out
 
 CPU_BLOCK = 4 << 20      # bytes of similarities at a time: what stays in the cache
-TALL = 320               # rows of a product: with fewer it is slow
+TALL = 722               # rows of a product: with fewer it is slow
 CACHE_LINE = 16          # numbers
 WORTHWHILE = 20          # columns that may pay for one more
 SHORT_ROW = 32
