@@ -51,6 +51,20 @@ def test_scores_do_not_depend_on_the_number_of_threads(threads, monkeypatch):
         torch.testing.assert_close(one, build_method(name)(support, labels, query))
 
 
+@pytest.mark.parametrize("name", ["dn4", "dn4:k=3", "mn4", "dmn4", "dmn4-semi", "mn4-semi"])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_threads_are_in_the_mode_of_the_caller(threads, monkeypatch, name, mode):
+    monkeypatch.setattr("dmn4.methods.neighbors.CPU_BLOCK", 4 * 25 * 40)
+    name, _, k = name.partition(":k=")
+    method = build_method(name, **({"k": int(k)} if k else {}))
+    with mode():
+        maps = torch.randn(17, 8, 5, 5, requires_grad=mode is torch.enable_grad)
+        scores = method(maps[:5], torch.arange(5), maps[5:])
+        scores += 1                                            # what came from a thread is as good as any other tensor
+    assert scores.is_inference() == (mode is torch.inference_mode)
+    assert scores.requires_grad == (mode is torch.enable_grad)
+
+
 def test_threads_that_begin_later_have_as_many_as_before():
     before = torch.get_num_threads()
     crew(2)

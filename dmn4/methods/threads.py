@@ -21,12 +21,13 @@ def share_out(work: Callable[[Tensor, Tensor], Result], blocks: Sequence[Tensor]
     """
     threads = 1 if blocks[0].is_cuda else min(torch.get_num_threads(), len(blocks))
     rooms = [blocks[0].new_empty(room) for _ in range(threads)]
+    inference = torch.is_inference_mode_enabled()      # each thread has a mode of its own
 
-    @torch.no_grad()
     def one(block: Tensor) -> Result:
         mine = rooms.pop()
         try:
-            return work(block, mine)
+            with torch.inference_mode(inference), torch.no_grad():
+                return work(block, mine)
         finally:
             rooms.append(mine)
 
