@@ -111,23 +111,28 @@ class Table:
         """The accuracy of every method on one episode; rules and votes that can share a search do."""
         scores = {name: self.score(method, episode) for name, method in self.methods.items() if name not in self.rules}
         if self.rules:
-            support, query = (side_by_side([store[rows] for store in self.stores[: self.looks]])
-                              for rows in (episode.support, episode.query))
-            found = score_rules(support, episode.support_labels.repeat(self.looks), query, self.rules)
+            found = score_rules(*self.seen(episode), self.rules)
             scores |= {name: score.unflatten(0, (self.looks, -1)).sum(0) for name, score in found.items()}
         return {name: float((score.argmax(1) == episode.query_labels).float().mean()) for name, score in scores.items()}
+
+    def seen(self, episode: Episode) -> tuple[Tensor, Tensor, Tensor]:
+        """The maps of an episode in every look, one look after another: support, its labels, query."""
+        support, query = (side_by_side([store[rows] for store in self.stores[: self.looks]])
+                          for rows in (episode.support, episode.query))
+        return support, episode.support_labels.repeat(self.looks), query
 
     @torch.no_grad()
     def kept_shares(self, protocol: Protocol, episodes: int = 20) -> Iterator[tuple[str, "Kept"]]:
         """What each rule keeps, over the first few episodes."""
-        few, maps = list(islice(protocol.draw(self.images.labels), episodes)), self.stores[0]
+        few = list(islice(protocol.draw(self.images.labels), episodes))
         for name, rule in self.rules.items():
             kept, true = 0.0, 0.0
             for one in few:
-                matches = rule.match(maps[one.support], one.support_labels, maps[one.query])
+                matches = rule.match(*self.seen(one))
                 mask = rule.keep(matches)                                                       # (Q, M)
+                truth = one.query_labels.repeat(self.looks)[:, None]                            # (Q, 1)
                 kept += float(mask.float().mean()) / len(few)
-                true += float((matches.winner == one.query_labels[:, None])[mask].float().mean()) / len(few)
+                true += float((matches.winner == truth)[mask].float().mean()) / len(few)
             yield name, Kept(kept, true)
 
     def score(self, method: nn.Module, episode: Episode) -> Tensor:

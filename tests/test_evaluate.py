@@ -302,6 +302,16 @@ def test_mirror_images_of_symmetric_pictures_change_nothing(backbone):
         assert np.array_equal(plain.values[name], seen_twice.values[name])
 
 
+def test_what_a_rule_keeps_is_counted_in_the_maps_that_it_scores(backbone):
+    contenders = enter(backbone, "mn4")
+    table = Table(IMAGES, contenders, 1, mirror=True)
+    episode = next(SHORT.draw(IMAGES.labels))
+    [(_, kept)] = table.kept_shares(SHORT, episodes=1)
+    support, labels, query = table.seen(episode)
+    assert (len(support), len(labels), len(query)) == (6, 6, 12)
+    assert kept.share == pytest.approx(float(contenders["mn4"].method.kept(support, labels, query).float().mean()))
+
+
 def test_an_evaluation_with_mirror_images_says_so_and_does_not_go_on_without(backbone, tmp_path):
     contenders = enter(backbone, "dn4")
     evaluate(IMAGES, contenders, Protocol(3, 1, 2, 2), tmp_path, shown=False, mirror=True)
