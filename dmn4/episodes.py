@@ -58,9 +58,11 @@ def sample_episodes(
     _check_classes(inside, ways + distractors, groups, names, shots=high, queries=queries, unlabelled=left_over)
     _check_classes(outside, ways + distractors, groups, names, unlabelled=unlabelled)
 
+    known = np.array(list(inside))
+
     def draw(index: int) -> Episode:
         rng, used = default_rng([seed, index]), set[int]()
-        classes = rng.permutation(list(inside))[: ways + distractors].tolist()
+        classes = rng.permutation(known)[: ways + distractors].tolist()
         counts = [low] * ways if low == high else rng.integers(low, high, ways, endpoint=True).tolist()
         tasks, extra = [], []
         for label, shot in zip(classes, counts, strict=False):                                   # the first N

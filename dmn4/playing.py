@@ -33,7 +33,7 @@ def score_stored(method: nn.Module, stores: Sequence[MapStore], episode: Episode
     The first `looks` stores are different looks at the same pictures: the scores of a query in each of them are added.
     """
     support = side_by_side([store[episode.support] for store in stores])
-    labels = episode.support_labels.repeat(len(stores))
+    labels = side_by_side([episode.support_labels] * len(stores))
     unlabelled = {}
     if len(episode.unlabelled) and "unlabelled" in inspect.signature(method.forward).parameters:
         unlabelled = {"unlabelled": stores[0][episode.unlabelled]}
@@ -42,7 +42,7 @@ def score_stored(method: nn.Module, stores: Sequence[MapStore], episode: Episode
 
 
 def side_by_side(parts: Sequence[Tensor]) -> Tensor:
-    """Maps one after another; a single part as it is."""
+    """Maps, or labels, one after another; a single part as it is."""
     return parts[0] if len(parts) == 1 else torch.cat(list(parts))
 
 
