@@ -20,6 +20,7 @@ from dmn4.methods.solvers import (
     project_rows,
     require_transport,
     ridge,
+    solve_each,
     svm_dual,
     transport,
 )
@@ -271,3 +272,14 @@ def test_repeated_rows_leave_the_span_and_the_gradient_finite():
     direction = (rows[0] - rows[2]).detach()
     assert_close(span.detach() @ direction, direction, atol=1e-8, rtol=0)
     assert rows.grad.isfinite().all()
+
+
+def test_many_large_systems_are_solved_after_the_number_of_threads_was_set():
+    torch.set_num_threads(torch.get_num_threads())          # as the threads of the search do; it stays so
+    matrices = (torch.eye(361) - 0.2 * torch.rand(6, 361, 361) / 361).requires_grad_()
+    right = torch.rand(6, 361, 2)
+    found = solve_each(matrices, right)
+    assert_close(matrices @ found, right)
+    found.sum().backward()
+    assert matrices.grad is not None
+    assert matrices.grad.isfinite().all()

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import choose
+from .solvers import solve_each
 from .vectors import class_means, cosines
 
 
@@ -110,7 +111,7 @@ class ReconstructionHead(nn.Module):
         gram = self.supports @ self.supports.mT                                       # (n, m, m)
         inner = self.supports @ wanted.T                                              # (n, m, B*M)
         strength = gram.shape[1] / rows.shape[2] + 1e-6                               # lambda
-        weights = torch.linalg.solve(gram + strength * torch.eye(gram.shape[1]).to(gram), inner)   # A, transposed
+        weights = solve_each(gram + strength * torch.eye(gram.shape[1]).to(gram), inner)           # A, transposed
         rebuilt = (weights * (gram @ weights - 2 * inner)).sum(1)                     # (n, B*M)  ||A S||^2 - 2 <A S, q>
         errors = (wanted.square().sum(1) + rebuilt).view(len(gram), *rows.shape[:2]).mean(2)       # (n, B)
         return -self.scale * errors.T

@@ -6,6 +6,7 @@ from torch import Tensor
 from ..errors import InputError, choose
 from .base import Method, positive
 from .descriptors import SHOTS, SupportPool, describe, pool_support, pyramid_sides
+from .solvers import solve_each
 
 BLOCK_BYTES = 64 << 20
 
@@ -50,5 +51,5 @@ def katz(similarity: Tensor, gamma: float, gamma_back: float, alpha: float) -> T
     there_and_back = to_query @ to_support.transpose(1, 2)                                   # (Q, M, M)  P_qs P_sq
     identity = torch.eye(similarity.shape[1], dtype=similarity.dtype, device=similarity.device)
     start = 1 + alpha * to_query.sum(2)                                                      # (Q, M)
-    visits = torch.linalg.solve(identity - alpha**2 * there_and_back, start)                 # (Q, M)
-    return alpha * (to_support.transpose(1, 2) @ visits[..., None]).squeeze(-1)              # (Q, S)
+    visits = solve_each(identity - alpha**2 * there_and_back, start[..., None])              # (Q, M, 1)
+    return alpha * (to_support.transpose(1, 2) @ visits).squeeze(-1)                         # (Q, S)

@@ -108,6 +108,18 @@ def solve_positive(matrix: Tensor, right: Tensor, strength: Tensor | float) -> T
     return torch.cholesky_solve(right, torch.linalg.cholesky(matrix + strength * identity))
 
 
+def solve_each(matrices: Tensor, right: Tensor) -> Tensor:
+    """X of A X = B for each of many systems: (..., n, n), (..., n, t) -> (..., n, t).
+
+    On a CPU one after another: once anything has set torch's number of threads, MKL fails at the LU of a whole batch of
+    matrices with some hundred rows.
+    """
+    if matrices.is_cuda or matrices.ndim == 2:
+        return torch.linalg.solve(matrices, right)
+    systems = zip(matrices.flatten(0, -3), right.flatten(0, -3), strict=True)
+    return torch.stack([torch.linalg.solve(*system) for system in systems]).view_as(right)
+
+
 # Crammer and Singer's multi-class SVM: the dual variables A (n, N), one row a support image
 
 

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from ..errors import InputError
 from .base import needed_channels
 from .semi import SemiMethod
+from .solvers import solve_each
 
 GRAPH_BYTES = 64 << 20       # what the graphs of the queries solved at a time may take
 
@@ -90,4 +91,4 @@ def propagate(graph: Tensor, targets: Tensor, alpha: float) -> Tensor:
     root = graph.sum(-1).rsqrt()                                                          # (..., T)
     spread = root[..., :, None] * graph * root[..., None, :]
     identity = torch.eye(graph.shape[-1]).to(graph)
-    return torch.linalg.solve(identity - alpha * spread, targets.expand(*graph.shape[:-1], -1))
+    return solve_each(identity - alpha * spread, targets.expand(*graph.shape[:-1], -1))
