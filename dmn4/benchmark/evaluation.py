@@ -30,11 +30,10 @@ class Cost:
     """Seconds of one episode; ratios are medians over the rounds."""
 
     head: float            # the method on maps that lie ready
-    stored: float          # drawn, its maps taken from the store (or their means, kept beside them, where the method
-                           # reads nothing else), scored; and its share of embedding the split once
+    stored: float          # drawn, its maps taken from the store, scored; and its share of embedding the split once
     embedded: float        # its pictures embedded as the store was: channels last, freed memory kept
     plain: float           # its pictures embedded as PyTorch does it unasked
-    beyond: float          # stored over head, less one; below zero where means are kept that the head has to take
+    beyond: float          # stored over head, less one
     embedded_ratio: float  # embedded over stored
     plain_ratio: float     # plain over stored
 
@@ -75,8 +74,8 @@ def cost(table: Table, rounds: int, plain: float, once: float) -> Cost:
 
 
 def head_alone(table: Table) -> Callable[[], Any]:
-    """The method itself, on maps of an episode that lie ready."""
-    [method], episode, [maps, *_] = table.methods.values(), next(episodes(table)), table.stores
+    """The method itself, on maps of an episode that lie ready; on their means if it reads nothing else."""
+    [method], episode, maps = table.methods.values(), next(episodes(table)), (table.means or table.stores)[0]
     support, query = maps[episode.support], maps[episode.query]
     return torch.no_grad()(lambda: method(support, episode.support_labels, query))
 
