@@ -24,14 +24,15 @@ from .intervals import Accuracy, accuracy_of
 from .maps import IN_MEMORY, pictures, views
 from .memory import keep_freed_memory
 from .methods.ablation import score_rules
-from .methods.base import DescriptorMethod
+from .methods.base import DescriptorMethod, Method
 from .methods.centroid import BaseImages
 from .methods.semi import SemiMethod
 from .methods.vectors import pooled
-from .playing import embed_views, score_stored, side_by_side
+from .playing import embed_views, right_shares, score_stored, side_by_side
 from .runs import Run, progress, write_card
 
 BASE_IMAGES = 50                                              # of each base class, for methods that train with them
+QUICK = 64                                                    # episodes at a time, where each takes microseconds
 
 
 @dataclass(frozen=True)
@@ -106,14 +107,21 @@ class Table:
         self.means = [store.pooled() for store in self.stores] if any(map(reads_means, self.methods.values())) else []
         self.shots = shots
 
+    @property
+    def at_once(self) -> int:
+        """How many episodes to play at a time: many if all methods are quick on means, one if any reads whole maps."""
+        return QUICK if all(one.vectorised and reads_means(one) for one in self.methods.values()) else 1
+
     @torch.no_grad()
-    def play(self, episode: Episode) -> dict[str, float]:
-        """The accuracy of every method on one episode; rules and votes that can share a search do."""
-        scores = {name: self.score(method, episode) for name, method in self.methods.items() if name not in self.rules}
+    def play(self, episodes: Sequence[Episode]) -> dict[str, Tensor]:
+        """The accuracies of every method, (E,) each; rules and votes that can share a search do."""
+        scores = {name: self.score(method, episodes)                                            # (E, Q, N)
+                  for name, method in self.methods.items() if name not in self.rules}
         if self.rules:
-            found = score_rules(*self.seen(episode), self.rules)
-            scores |= {name: score.unflatten(0, (self.looks, -1)).sum(0) for name, score in found.items()}
-        return {name: float((score.argmax(1) == episode.query_labels).float().mean()) for name, score in scores.items()}
+            found = [score_rules(*self.seen(episode), self.rules) for episode in episodes]
+            scores |= {name: torch.stack([one[name] for one in found]).unflatten(1, (self.looks, -1)).sum(1)
+                       for name in self.rules}
+        return right_shares(scores, episodes)
 
     def seen(self, episode: Episode) -> tuple[Tensor, Tensor, Tensor]:
         """The maps of an episode in every look, one look after another: support, its labels, query."""
@@ -135,13 +143,13 @@ class Table:
                 true += float((matches.winner == truth)[mask].float().mean()) / len(few)
             yield name, Kept(kept, true)
 
-    def score(self, method: nn.Module, episode: Episode) -> Tensor:
-        """Scores of one method that shares no search: (Q, N)."""
+    def score(self, method: Method, episodes: Sequence[Episode]) -> Tensor:
+        """Scores of one method that shares no search: (E, Q, N)."""
         if hasattr(method, "adapt") and self.base is not None:
-            return self.score_adapted(method, episode)
+            return torch.stack([self.score_adapted(method, episode) for episode in episodes])
         stores = self.means if reads_means(method) else self.stores
         own = [stores[self.looks + place] for place in places(self.kinds, views(method, self.shots))]
-        return score_stored(method, [*stores[: self.looks], *own], episode, self.looks)
+        return score_stored(method, [*stores[: self.looks], *own], episodes, self.looks)
 
     def score_adapted(self, method: Any, episode: Episode) -> Tensor:
         """Scores of a method that trains the backbone for every episode, the slow way: (Q, N)."""
@@ -202,11 +210,13 @@ def evaluate(images: ImageSet, contenders: Mapping[str, Contender], protocol: Pr
     done = int((~np.isnan(np.stack(list(values.values())))).all(0).sum())
     tables = set_tables(images, contenders, protocol, base, in_memory, shown, mirror) if done < total else []
     with run.stoppable() if run else nullcontext(), progress("episodes", total, done, shown) as bar:
-        for number, episode in enumerate(protocol.draw(found.labels, done), done):
+        drawn, at_once = protocol.draw(found.labels, done), min((table.at_once for table in tables), default=1)
+        while episodes := list(islice(drawn, at_once)):
             for table in tables:
-                for name, value in table.play(episode).items():
-                    values[name][number] = value
-            bar.advance()
+                for name, shares in table.play(episodes).items():
+                    values[name][done : done + len(episodes)] = shares
+            done += len(episodes)
+            bar.advance_by(len(episodes))
             if run and run.is_due:
                 save_values(run, values)
             if run and run.stopping:

@@ -36,12 +36,13 @@ def embed(backbone: nn.Module, images: ImageSet, transform: Callable[[Tensor], T
 
 @dataclass(frozen=True)
 class MapStore:
-    """The maps of all images of a set, channels last; `store[rows]` are those of some: (B, C, H, W)."""
+    """The maps of all images of a set, channels last; `store[rows]` are those of some: (...) -> (..., C, H, W)."""
 
     values: Tensor                                            # (n, H, W, C)
 
     def __getitem__(self, rows: Tensor) -> Tensor:
-        return self.values.index_select(0, rows).float().permute(0, 3, 1, 2)
+        maps = self.values.index_select(0, rows.flatten()).float().permute(0, 3, 1, 2)
+        return maps.unflatten(0, rows.shape)
 
     def pooled(self) -> "MapStore":
         """The mean of each map, as a map of one location."""

@@ -1,7 +1,7 @@
 """A method on episodes over stored maps: what evaluation does many times, and training now and then."""
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -13,6 +13,7 @@ from .episodes import Episode, sample_episodes, split_labelled
 from .images import Transform
 from .maps import IN_MEMORY, MapStore, embed_all, view, views
 from .methods import build_method
+from .methods.base import Method
 from .recipes import Recipe, Training, parse_options
 from .seeds import generator
 from .stages import transforms
@@ -27,34 +28,40 @@ def embed_views(backbone: nn.Module, images: ImageSet, transform: Transform, kin
     return [embed_all(backbone, images, look, in_memory=in_memory, seen=seen) for look in looks]
 
 
-def score_stored(method: nn.Module, stores: Sequence[MapStore], episode: Episode, looks: int = 1) -> Tensor:
-    """Scores of a method over stored maps, those of its extra views behind the first: -> (Q, N).
+def score_stored(method: Method, stores: Sequence[MapStore], episodes: Sequence[Episode], looks: int = 1) -> Tensor:
+    """Scores of a method over stored maps, those of its extra views behind the first: -> (E, Q, N).
 
-    The first `looks` stores are different looks at the same pictures: the scores of a query in each of them are added.
+    The episodes share their labels. The first `looks` stores are different looks at the same pictures: the scores of a
+    query in each of them are added.
     """
-    support = side_by_side([store[episode.support] for store in stores])
-    labels = side_by_side([episode.support_labels] * len(stores))
+    support, query = torch.stack([one.support for one in episodes]), torch.stack([one.query for one in episodes])
+    labels, maps = episodes[0].support_labels.repeat(len(stores)), side_by_side([store[support] for store in stores], 1)
     unlabelled = {}
-    if len(episode.unlabelled) and "unlabelled" in inspect.signature(method.forward).parameters:
-        unlabelled = {"unlabelled": stores[0][episode.unlabelled]}
-    scores = [method(support, labels, store[episode.query], **unlabelled) for store in stores[:looks]]
+    if len(episodes[0].unlabelled) and "unlabelled" in inspect.signature(method.forward).parameters:
+        unlabelled = {"unlabelled": stores[0][torch.stack([one.unlabelled for one in episodes])]}
+    scores = [method.score_many(maps, labels, store[query], **unlabelled) for store in stores[:looks]]
     return scores[0] if looks == 1 else torch.stack(scores).sum(0)
 
 
-def side_by_side(parts: Sequence[Tensor]) -> Tensor:
-    """Maps, or labels, one after another; a single part as it is."""
-    return parts[0] if len(parts) == 1 else torch.cat(list(parts))
+def right_shares(scores: Mapping[str, Tensor], episodes: Sequence[Episode]) -> dict[str, Tensor]:
+    """The share of the queries of each episode that a method classifies correctly: name: (E, Q, N) -> name: (E,)."""
+    truth = torch.stack([one.query_labels for one in episodes])                          # (E, Q)
+    return {name: (score.argmax(2) == truth).float().mean(1) for name, score in scores.items()}
+
+
+def side_by_side(parts: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Maps one after another; a single part as it is."""
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim)
 
 
 @torch.no_grad()
-def correct_share(method: nn.Module, stores: Sequence[MapStore], episodes: Iterable[Episode]) -> float:
+def correct_share(method: Method, stores: Sequence[MapStore], episodes: Iterable[Episode]) -> float:
     """Share of query images classified correctly over all episodes."""
     was_training = method.training
     method.eval()
-    hits = [(score_stored(method, stores, episode).argmax(1) == episode.query_labels).float().mean()
-            for episode in episodes]
+    hits = [right_shares({"": score_stored(method, stores, [episode])}, [episode])[""] for episode in episodes]
     method.train(was_training)
-    return float(torch.stack(hits).mean())
+    return float(torch.cat(hits).mean())
 
 
 def sample_validation(labels: np.ndarray, recipe: Recipe) -> Iterator[Episode]:
@@ -82,7 +89,7 @@ class Validation:
         self.method = build_method(recipe.validate, channels=channels, **parse_options(recipe.validate_options))
         self.episodes = list(sample_validation(self.images.labels, recipe))
 
-    def __call__(self, backbone: nn.Module, method: nn.Module | None = None) -> float:
+    def __call__(self, backbone: nn.Module, method: Method | None = None) -> float:
         """Share of correct answers, with this method in place of the recipe's if one is given."""
         method = method or self.method
         stores = embed_views(backbone, self.images, self.transform, views(method, self.shots))

@@ -15,6 +15,7 @@ from dmn4.contenders import find_trained
 from dmn4.data.samples import draw_clutter
 from dmn4.evaluate import Table
 from dmn4.methods import METHODS, build_method
+from dmn4.playing import right_shares
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +94,7 @@ def test_a_busy_machine_is_noticed():
 
 
 def test_an_episode_over_stored_maps_is_timed_beside_its_head_and_beside_embedding(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(evaluation, "CASES", [("protonet", 1)])
+    monkeypatch.setattr(evaluation, "CASES", {"protonet 1-shot": (["protonet"], 1)})
     found = evaluation.benchmark_evaluation(2, tmp_path / "figures.json")["protonet 1-shot"]
     assert 0 < found.head < found.stored < found.embedded
     assert found.embedded_ratio == pytest.approx(found.embedded / found.stored)
@@ -101,10 +102,16 @@ def test_an_episode_over_stored_maps_is_timed_beside_its_head_and_beside_embeddi
     assert "beyond head" in capsys.readouterr().out
 
 
-def test_embedding_anew_gives_the_accuracy_of_the_stored_maps():
-    table = Table(draw_clutter(6, 17, size=84, seed=0), {"mn4": find_trained().enter("mn4")}, shots=1)
-    stored = evaluation.over_the_store(table)()["mn4"]
-    assert float(evaluation.embedding_anew(table, table.backbone)()) == pytest.approx(stored)
+def test_embedding_anew_and_heads_alone_give_the_accuracies_of_the_stored_maps():
+    trained = find_trained()
+    contenders = {name: trained.enter(name) for name in evaluation.FOUR}
+    table = Table(draw_clutter(6, 17, size=84, seed=0), contenders, shots=1)
+    stored = evaluation.over_the_store(table)()
+    assert list(stored) == ["protonet", "dmn4", "mn4", "dn4"]
+    torch.testing.assert_close(evaluation.embedding_anew(table, table.backbone)(), stored)
+    [alone] = evaluation.head_alone(table)()
+    episode = next(evaluation.episodes(table))
+    torch.testing.assert_close(right_shares({name: score[None] for name, score in alone.items()}, [episode]), stored)
 
 
 def test_every_method_takes_part(tmp_path, monkeypatch):

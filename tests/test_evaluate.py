@@ -12,7 +12,7 @@ from dmn4.checkpoints import read_json, save_backbone, save_model, save_tensors
 from dmn4.contenders import Contender, Trained, find_trained
 from dmn4.data.samples import draw_clutter
 from dmn4.errors import InputError
-from dmn4.evaluate import Protocol, Table, all_views, evaluate, places, reads_means
+from dmn4.evaluate import QUICK, Protocol, Table, all_views, evaluate, places, reads_means
 from dmn4.images import Transform
 from dmn4.maps import MapStore, embed_all, pictures, view
 from dmn4.methods import METHODS, build_method
@@ -75,6 +75,18 @@ def test_a_method_that_reads_means_scores_means_like_maps(name, episode):
     torch.testing.assert_close(method(*means), method(support, labels, query))
 
 
+def test_methods_that_read_means_play_many_episodes_at_a_time_as_one_by_one(backbone, monkeypatch):
+    contenders = enter(backbone, "protonet", "meta-baseline", "matchingnet", "feat")
+    table = Table(IMAGES, contenders, 1)
+    assert table.at_once == QUICK
+    assert Table(IMAGES, enter(backbone, "protonet", "protonet:vector=flat"), 1).at_once == 1
+    monkeypatch.setattr("dmn4.evaluate.QUICK", 5)                                # 12 episodes: 5, 5 and 2
+    found = evaluate(IMAGES, contenders, SHORT, shown=False)
+    alone = [table.play([episode]) for episode in SHORT.draw(IMAGES.labels)]
+    for name, values in found.values.items():
+        assert values.flatten().tolist() == [float(one[name]) for one in alone]
+
+
 def test_a_repeat_draws_episodes_of_its_own_and_any_start_gives_the_same_ones():
     whole = [episode.query.tolist() for episode in SHORT.draw(IMAGES.labels)]
     assert len(whole) == 12
@@ -88,17 +100,17 @@ def test_a_stopped_evaluation_goes_on_and_ends_the_same(backbone, tmp_path, monk
     whole = evaluate(IMAGES, contenders, SHORT, shown=False)
     play = Table.play
 
-    def break_down(self, episode):
-        if episode.index == 4:
+    def break_down(self, episodes):
+        if episodes[0].index == 4:
             raise KeyboardInterrupt
-        return play(self, episode)
+        return play(self, episodes)
 
     monkeypatch.setattr(Table, "play", break_down)
     monkeypatch.setattr("dmn4.runs.Run.is_due", True)
     with pytest.raises(KeyboardInterrupt):
         evaluate(IMAGES, contenders, SHORT, tmp_path, shown=False)
     played = []
-    monkeypatch.setattr(Table, "play", lambda self, episode: played.append(1) or play(self, episode))
+    monkeypatch.setattr(Table, "play", lambda self, episodes: played.extend(episodes) or play(self, episodes))
     again = evaluate(IMAGES, contenders, SHORT, tmp_path, resume=True, shown=False)
     assert len(played) == 12 - 4
     assert np.array_equal(again.values["dmn4"], whole.values["dmn4"])
@@ -274,7 +286,7 @@ def test_every_method_gets_the_kind_of_view_it_wants(backbone):
     table = Table(IMAGES, contenders, 1)
     alone = Table(IMAGES, {"dsn": contenders["dsn"]}, 1)
     episode = next(Protocol(3, 1, 2, 1).draw(IMAGES.labels))
-    assert torch.equal(table.score(contenders["dsn"].method, episode), alone.score(contenders["dsn"].method, episode))
+    assert torch.equal(*(one.score(contenders["dsn"].method, [episode]) for one in (table, alone)))
 
 
 @torch.no_grad()
@@ -290,7 +302,7 @@ def test_a_mirror_image_is_one_more_shot_and_one_more_vote(backbone, name):
         support, labels = torch.cat([*looks[0], *own]), episode.support_labels.repeat(2 + len(own))
         scores = method(support, labels, looks[1][0]) + method(support, labels, looks[1][1])
         right = (scores.argmax(1) == episode.query_labels).float().mean()
-        assert table.play(episode) == {name: pytest.approx(float(right))}
+        assert table.play([episode]) == {name: pytest.approx(float(right))}
 
 
 def test_mirror_images_of_symmetric_pictures_change_nothing(backbone):

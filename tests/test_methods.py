@@ -104,6 +104,17 @@ def test_scores_are_finite_one_a_query_and_class(name, seed, labels):
     assert scores.isfinite().all()
 
 
+@few
+@given(seed=st.integers(0, 999), labels=shot_lists)
+@pytest.mark.parametrize("name", NAMES)
+def test_many_episodes_are_scored_as_one_by_one(name, seed, labels):
+    method, drawn = build(name), [draw(seed + number, labels) for number in range(3)]
+    support, query = (torch.stack([episode[part] for episode in drawn]) for part in (0, 2))
+    with torch.no_grad():
+        alone = torch.stack([method(*episode) for episode in drawn])
+        torch.testing.assert_close(method.score_many(support, drawn[0][1], query), alone, atol=1e-4, rtol=1e-4)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_equal_calls_give_equal_scores(name):
     method, episode = build(name), draw(0, [0, 1, 1, 0])

@@ -4,6 +4,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +17,27 @@ from ..checkpoints import write_json
 from ..contenders import find_trained
 from ..data.samples import draw_clutter
 from ..episodes import Episode
-from ..evaluate import Protocol, Table
+from ..evaluate import Protocol, Table, reads_means
 from ..maps import embed_all, pictures
 from ..memory import keep_freed_memory
+from ..methods.ablation import score_rules
+from ..playing import right_shares
 from .race import race, report
 
-CASES = [("dmn4", 1), ("dmn4", 5), ("protonet", 1), ("protonet", 5)]
+FOUR = ["dmn4", "mn4", "dn4", "protonet"]                          # the paper's comparison, on the same episodes
+CASES = {f"{name} {shots}-shot": (methods, shots)
+         for name, methods in (("dmn4", ["dmn4"]), ("all four", FOUR), ("protonet", ["protonet"])) for shots in (1, 5)}
 EPISODES, SPLIT = 10_000, 12_000     # what the embedding of a split is shared by: miniImageNet's test, the protocol
+
+
+Pair = tuple[Tensor, Tensor]         # of support and of query
 
 
 @dataclass(frozen=True)
 class Cost:
     """Seconds of one episode; ratios are medians over the rounds."""
 
-    head: float            # the method on maps that lie ready
+    head: float            # the methods on maps that lie ready
     stored: float          # drawn, its maps taken from the store, scored; and its share of embedding the split once
     embedded: float        # its pictures embedded as the store was: channels last, freed memory kept
     plain: float           # its pictures embedded as PyTorch does it unasked
@@ -43,14 +51,14 @@ def benchmark_evaluation(rounds: int, out: Path) -> dict[str, Cost]:
     console = Console()
     about = report(console)
     images, trained = draw_clutter(10, 20, size=84, seed=0), find_trained()
-    tables = {case: Table(images, {case[0]: trained.enter(case[0])}, case[1]) for case in CASES}
-    plain = {case: plain_ratio(one, rounds) for case, one in tables.items()}
+    tables = {name: Table(images, {one: trained.enter(one) for one in methods}, shots)
+              for name, (methods, shots) in CASES.items()}
+    plain = {name: plain_ratio(table, rounds) for name, table in tables.items()}
     keep_freed_memory()                                            # it cannot be undone, so the plain form came first
     start = time.perf_counter()
     embed_all(trained.backbone, images, trained.transform)
     once = (time.perf_counter() - start) / len(images) * SPLIT / EPISODES
-    costs = {f"{method} {shots}-shot": cost(one, rounds, plain[method, shots], once)
-             for (method, shots), one in tables.items()}
+    costs = {name: cost(table, rounds, plain[name], once) for name, table in tables.items()}
     write_json(out, {"machine": about, "rounds": rounds, "cases": {name: asdict(one) for name, one in costs.items()}})
     console.print(cost_table(costs))
     console.print(f"every figure: {out}")
@@ -60,42 +68,53 @@ def benchmark_evaluation(rounds: int, out: Path) -> dict[str, Cost]:
 def plain_ratio(table: Table, rounds: int) -> float:
     """How many times the head an episode takes that embeds its pictures in the plain way."""
     runners = {"floor": head_alone(table), "plain": embedding_anew(table, table.backbone.features)}
-    return race(runners, rounds)["plain"].floor_ratio
+    return race(runners, rounds)["plain"].floor_ratio * table.at_once
 
 
 def cost(table: Table, rounds: int, plain: float, once: float) -> Cost:
     """What an episode of one case costs in every form; `once` are the seconds of its share of embedding the split."""
     figures = race({"floor": head_alone(table), "stored": over_the_store(table),
                     "embedded": embedding_anew(table, table.backbone)}, rounds)
-    head = statistics.median(figures["floor"].seconds)
-    stored = figures["stored"].floor_ratio + once / head           # in heads, as the two others
-    return Cost(head, head * stored, head * figures["embedded"].floor_ratio, head * plain,
-                figures["stored"].floor_ratio - 1, figures["embedded"].floor_ratio / stored, plain / stored)
+    head = statistics.median(figures["floor"].seconds) / table.at_once
+    played, embedded = figures["stored"].floor_ratio, figures["embedded"].floor_ratio * table.at_once     # in heads
+    stored = played + once / head
+    return Cost(head, head * stored, head * embedded, head * plain, played - 1, embedded / stored, plain / stored)
 
 
 def head_alone(table: Table) -> Callable[[], Any]:
-    """The method itself, on maps of an episode that lie ready; on their means if it reads nothing else."""
-    [method], episode, maps = table.methods.values(), next(episodes(table)), (table.means or table.stores)[0]
-    support, query = maps[episode.support], maps[episode.query]
-    return torch.no_grad()(lambda: method(support, episode.support_labels, query))
+    """The methods themselves, called on the maps of an episode that lie ready, or on their means where one reads
+    nothing else; as often as `over_the_store` plays episodes."""
+    episode = next(episodes(table))
+    maps, *means = ((store[episode.support], store[episode.query]) for store in (*table.stores, *table.means))
+    return torch.no_grad()(lambda: [heads(table, episode.support_labels, maps, *means) for _ in range(table.at_once)])
+
+
+def heads(table: Table, labels: Tensor, maps: Pair, means: Pair | None = None) -> dict[str, Tensor]:
+    """The scores of every method on the maps of support and query, or on their means; rules share a search."""
+    scores = score_rules(maps[0], labels, maps[1], table.rules) if table.rules else {}
+    for name, method in table.methods.items():
+        if name not in scores:
+            support, query = means if means and reads_means(method) else maps
+            scores[name] = method(support, labels, query)
+    return scores
 
 
 def over_the_store(table: Table) -> Callable[[], Any]:
-    """What `evaluate` does for each episode: draw it, take its maps, score them, count."""
+    """What `evaluate` does for each episode: draw it, take its maps, score them, count; quick methods play many."""
     drawn = episodes(table)
-    return lambda: table.play(next(drawn))
+    return lambda: table.play(list(islice(drawn, table.at_once)))
 
 
 def embedding_anew(table: Table, backbone: Callable[[Tensor], Tensor]) -> Callable[[], Any]:
-    """The same with the episode's own pictures embedded, in one batch; bare `features` keep PyTorch's own layout."""
-    [method], drawn = table.methods.values(), episodes(table)
+    """An episode with its own pictures embedded, in one batch; bare `features` keep PyTorch's own layout."""
+    drawn = episodes(table)
 
     @torch.no_grad()
-    def run() -> Tensor:
+    def run() -> dict[str, Tensor]:
         one = next(drawn)
         maps = backbone(table.transform(pictures(table.images, torch.cat([one.support, one.query]))))
-        scores: Tensor = method(maps[: len(one.support)], one.support_labels, maps[len(one.support) :])
-        return (scores.argmax(1) == one.query_labels).float().mean()
+        scores = heads(table, one.support_labels, (maps[: len(one.support)], maps[len(one.support) :]))
+        return right_shares({name: score[None] for name, score in scores.items()}, [one])
     return run
 
 

@@ -19,13 +19,15 @@ class Method(nn.Module):
     `views`, the extra pictures of each support image ("flip", "crop"), embedded and appended as further rows;
     `views_shots`, up to how many shots a class has they are wanted (None: always);
     `needs_training`, whether it holds layers that are noise until they have been trained;
-    `any_size`, whether support and query maps may differ in height and width.
+    `any_size`, whether support and query maps may differ in height and width;
+    `vectorised`, whether `torch.vmap` can score many episodes in one call: no step of it looks at a value.
     """
 
     views: tuple[str, ...] = ()
     views_shots: int | None = None
     needs_training: bool = False
     any_size: bool = False
+    vectorised: bool = False
 
     def __init__(self, channels: int | None = None) -> None:
         super().__init__()
@@ -40,6 +42,17 @@ class Method(nn.Module):
     def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
         """The method itself, on checked maps: (n, C, H, W), (n,), (Q, C, H, W) -> (Q, N)."""
         raise NotImplementedError
+
+    def score_many(self, support: Tensor, labels: Tensor, query: Tensor, **extra: Tensor) -> Tensor:
+        """The scores of episodes with the same labels: (E, n, C, H, W), (n,), (E, Q, C, H, W) -> (E, Q, N).
+
+        `extra` are further arguments of the method's call, one of each an episode.
+        """
+        if self.vectorised and len(support) > 1:
+            check_maps(support.flatten(0, 1), labels.repeat(len(support)), query.flatten(0, 1), self.any_size)
+            return torch.vmap(self.score, (0, None, 0))(support, labels, query)
+        return torch.stack([self(one, labels, asked, **dict(zip(extra, more, strict=True)))
+                            for one, asked, *more in zip(support, query, *extra.values(), strict=True)])
 
     def loss(self, scores: Tensor, query_labels: Tensor) -> Tensor:
         """What training minimises: cross-entropy (Eq. 6, 7) unless the method's paper says otherwise."""

@@ -22,6 +22,7 @@ class FEAT(Method):
 
     needs_training = True
     any_size = True
+    vectorised = True
 
     def __init__(self, channels: int | None = None, vector: str = "gap", temperature: float = 64.0,
                  auxiliary_temperature: float = 64.0, balance: float = 0.01) -> None:

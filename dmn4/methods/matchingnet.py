@@ -23,6 +23,7 @@ class MatchingNet(Method):
         self.scale = nn.Parameter(torch.tensor(float(scale)))
         self.context = build_context(channels, vector) if context else None
         self.needs_training = bool(context)
+        self.vectorised = not context                                   # the LSTMs are not
 
     def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
         rows, asked = self.vector(support), self.vector(query)          # (n, d), (Q, d)

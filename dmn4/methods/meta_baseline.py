@@ -11,6 +11,7 @@ class MetaBaseline(Method):
     """A learnt scale times the cosine with the mean of each class: averaged first, normalised after."""
 
     any_size = True
+    vectorised = True
 
     def __init__(self, channels: int | None = None, scale: float = 10.0) -> None:
         super().__init__(channels)

@@ -10,6 +10,8 @@ from .vectors import VECTORS, class_means, squared_distances
 class ProtoNet(Method):
     """Minus the squared distance to the mean of the shots of each class, over `temperature`."""
 
+    vectorised = True
+
     def __init__(self, channels: int | None = None, vector: str = "gap", temperature: float = 1.0) -> None:
         super().__init__(channels)
         self.vector = VECTORS[choose("vector", vector, VECTORS)]
