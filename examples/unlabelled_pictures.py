@@ -21,9 +21,11 @@ from dmn4.checkpoints import write_file
 from dmn4.contenders import find_trained
 from dmn4.data.folders import ImageSet, read_folder
 from dmn4.data.samples import fruit
-from dmn4.evaluate import Protocol, Table
+from dmn4.evaluate import Protocol
 from dmn4.intervals import accuracy_of, paired_difference
+from dmn4.playing import right_shares
 from dmn4.runs import progress, write_card
+from dmn4.table import Table
 
 TWINS = {"dmn4-semi": "dmn4", "mn4-semi": "mn4", "pn-semi:vector=gap": "protonet"}     # each beside its supervised form
 SETTINGS = {"none": (0, 0), "5 unlabelled": (5, 0), "20 unlabelled": (20, 0), "20, and 5 strange classes": (20, 5)}
@@ -37,9 +39,9 @@ def play(table: Table, protocol: Protocol) -> Values:
     names = list(TWINS if protocol.unlabelled else TWINS.values())
     values: dict[str, list[float]] = {name: [] for name in names}
     for episode in protocol.draw(table.images.labels):
-        for name in names:
-            answers = table.score(table.methods[name], episode).argmax(1)
-            values[name].append(float((answers == episode.query_labels).float().mean()))
+        scores = {name: table.score(table.methods[name], [episode]) for name in names}
+        for name, share in right_shares(scores, [episode]).items():
+            values[name].append(float(share))
     return {name: np.array(each) for name, each in values.items()}
 
 

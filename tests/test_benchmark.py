@@ -13,9 +13,9 @@ from dmn4.benchmark.race import busy_share, peak_memory, race
 from dmn4.benchmark.yardsticks import bare_products, dense_scores
 from dmn4.contenders import find_trained
 from dmn4.data.samples import draw_clutter
-from dmn4.evaluate import Table
 from dmn4.methods import METHODS, build_method
 from dmn4.playing import right_shares
+from dmn4.table import Table
 
 
 @pytest.fixture(autouse=True)

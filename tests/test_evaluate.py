@@ -12,12 +12,13 @@ from dmn4.checkpoints import read_json, save_backbone, save_model, save_tensors
 from dmn4.contenders import Contender, Trained, find_trained
 from dmn4.data.samples import draw_clutter
 from dmn4.errors import InputError
-from dmn4.evaluate import QUICK, Protocol, Table, all_views, evaluate, places, reads_means
+from dmn4.evaluate import Protocol, evaluate
 from dmn4.images import Transform
 from dmn4.maps import MapStore, embed_all, pictures, view
 from dmn4.methods import METHODS, build_method
 from dmn4.methods.base import Method
 from dmn4.model import FewShotModel
+from dmn4.table import QUICK, Table, all_views, places, reads_means
 
 IMAGES = draw_clutter(6, 12, 0.2, 24, seed=3)
 LOOK = Transform(size=24)
@@ -80,7 +81,7 @@ def test_methods_that_read_means_play_many_episodes_at_a_time_as_one_by_one(back
     table = Table(IMAGES, contenders, 1)
     assert table.at_once == QUICK
     assert Table(IMAGES, enter(backbone, "protonet", "protonet:vector=flat"), 1).at_once == 1
-    monkeypatch.setattr("dmn4.evaluate.QUICK", 5)                                # 12 episodes: 5, 5 and 2
+    monkeypatch.setattr("dmn4.table.QUICK", 5)                                # 12 episodes: 5, 5 and 2
     found = evaluate(IMAGES, contenders, SHORT, shown=False)
     alone = [table.play([episode]) for episode in SHORT.draw(IMAGES.labels)]
     for name, values in found.values.items():
@@ -318,7 +319,7 @@ def test_what_a_rule_keeps_is_counted_in_the_maps_that_it_scores(backbone):
     contenders = enter(backbone, "mn4")
     table = Table(IMAGES, contenders, 1, mirror=True)
     episode = next(SHORT.draw(IMAGES.labels))
-    [(_, kept)] = table.kept_shares(SHORT, episodes=1)
+    [(_, kept)] = table.kept_shares([episode])
     support, labels, query = table.seen(episode)
     assert (len(support), len(labels), len(query)) == (6, 6, 12)
     assert kept.share == pytest.approx(float(contenders["mn4"].method.kept(support, labels, query).float().mean()))

@@ -17,11 +17,12 @@ from ..checkpoints import write_json
 from ..contenders import find_trained
 from ..data.samples import draw_clutter
 from ..episodes import Episode
-from ..evaluate import Protocol, Table, reads_means
+from ..evaluate import Protocol
 from ..maps import embed_all, pictures
 from ..memory import keep_freed_memory
 from ..methods.ablation import score_rules
 from ..playing import right_shares
+from ..table import Table, reads_means
 from .race import race, report
 
 FOUR = ["dmn4", "mn4", "dn4", "protonet"]                          # the paper's comparison, on the same episodes
