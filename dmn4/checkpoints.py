@@ -3,7 +3,7 @@
 import contextlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +120,35 @@ def fill(network: nn.Module, tensors: Mapping[str, Tensor], source: str) -> None
 def save_backbone(path: Path, backbone: Backbone, about: Mapping[str, Any]) -> None:
     """Write a backbone alone, in the form that `build_backbone(name, weights=path)` reads."""
     save_tensors(path, backbone.state_dict(), {"backbone": backbone.name, "options": backbone.options, **about})
+
+
+def average_backbones(sources: Sequence[Path], path: Path) -> None:
+    """Write the mean of the weights of several trainings of one backbone, each a run folder or a file of weights.
+
+    Trainings that began with the same weights end near each other, and their mean is often better than each of them
+    (Wortsman et al., "Model soups", ICML 2022).
+    """
+    files = [source / "backbone.safetensors" if source.is_dir() else source for source in sources]
+    loaded = [load_tensors(file) for file in files]
+    first, about = loaded[0]
+    wanted = form(first, about)
+    if not wanted["backbone"]:
+        raise InputError(f"{str(files[0])!r} holds the state of a training; give its folder, or backbone.safetensors")
+    for file, found in zip(files, (form(*one) for one in loaded), strict=True):
+        for fact in wanted | found:
+            if found.get(fact) != wanted.get(fact):
+                raise InputError(f"{str(file)!r} has {fact} {found.get(fact)!r}, {str(files[0])!r} "
+                                 f"{wanted.get(fact)!r}: only weights of one network can be averaged")
+    means = {name: torch.stack([tensors[name].double() for tensors, _ in loaded]).mean(0).to(one.dtype)
+             for name, one in first.items()}
+    own = {fact: text for fact, text in about.items() if fact not in ("epoch", "val")}        # of one training alone
+    save_tensors(path, means, own | {"mean_of": [str(source) for source in sources]})
+
+
+def form(tensors: Mapping[str, Tensor], about: Mapping[str, str]) -> dict[str, Any]:
+    """What weights must have in common to be averaged: their network, the pictures it expects, the shape of each."""
+    return ({fact: about.get(fact) for fact in ("backbone", "options", "transform", "size")}
+            | {name: tuple(tensor.shape) for name, tensor in tensors.items()})
 
 
 def save_model(path: Path, model: FewShotModel, about: Mapping[str, Any]) -> None:

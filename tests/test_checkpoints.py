@@ -9,6 +9,7 @@ from torch import nn
 
 from dmn4.backbones import build_backbone
 from dmn4.checkpoints import (
+    average_backbones,
     load_model,
     load_state,
     load_tensors,
@@ -44,6 +45,39 @@ def test_a_saved_backbone_is_read_by_build_backbone(tmp_path):
     save_backbone(tmp_path / "b.safetensors", backbone, {})
     images = torch.rand(1, 3, 32, 32)
     assert torch.equal(build_backbone("conv4", tmp_path / "b.safetensors").eval()(images), backbone(images))
+
+
+def test_the_mean_of_two_trainings_lies_between_them(tmp_path):
+    backbones = [build_backbone("conv4", width=0.125) for _ in range(2)]
+    for name, backbone in zip("ab", backbones, strict=True):
+        (tmp_path / name).mkdir()
+        save_backbone(tmp_path / name / "backbone.safetensors", backbone, {"size": 32, "val": 0.5, "epoch": 2})
+    average_backbones([tmp_path / "a", tmp_path / "b" / "backbone.safetensors"], tmp_path / "mean.safetensors")
+    mean = build_backbone("conv4", tmp_path / "mean.safetensors").state_dict()
+    for name, value in mean.items():
+        torch.testing.assert_close(value, sum(one.state_dict()[name] for one in backbones) / 2, check_dtype=False)
+    about = load_tensors(tmp_path / "mean.safetensors")[1]
+    assert about["size"] == "32"
+    assert "val" not in about
+
+
+@pytest.mark.parametrize(("other", "message"), [
+    ({"width": 0.25}, "has options '{\"width\": 0.25}'"),
+    ({"width": 0.125, "size": 64}, "has size '64', "),
+])
+def test_weights_of_different_networks_have_no_mean(other, message, tmp_path):
+    size = other.pop("size", 32)
+    save_backbone(tmp_path / "a.safetensors", build_backbone("conv4", width=0.125), {"size": 32})
+    save_backbone(tmp_path / "b.safetensors", build_backbone("conv4", **other), {"size": size})
+    with pytest.raises(InputError, match=message):
+        average_backbones([tmp_path / "a.safetensors", tmp_path / "b.safetensors"], tmp_path / "mean.safetensors")
+    assert not (tmp_path / "mean.safetensors").exists()
+
+
+def test_the_state_of_a_training_has_no_mean(tmp_path):
+    save_tensors(tmp_path / "last.safetensors", {"network.a": torch.ones(1)}, {})
+    with pytest.raises(InputError, match="holds the state of a training"):
+        average_backbones([tmp_path / "last.safetensors"] * 2, tmp_path / "mean.safetensors")
 
 
 def test_weights_of_another_backbone_are_refused_by_name(tmp_path):

@@ -24,10 +24,13 @@ def test_two_stages_an_evaluation_and_a_comparison(tmp_path, capsys):
     main(["train", "drawn", "-o", f"{tmp_path}/second", *TINY, "--weights", f"{tmp_path}/first/backbone.safetensors",
           "--recipe", "tiny", "--episodes", "2", "--method", "mn4"])
     main(["evaluate", "drawn", "--weights", f"{tmp_path}/second", "-o", f"{tmp_path}/number", "--episodes", "3"])
+    main(["average", f"{tmp_path}/first", f"{tmp_path}/second", "-o", f"{tmp_path}/mean.safetensors"])
+    main(["evaluate", "drawn", "--weights", f"{tmp_path}/mean.safetensors", "--method", "dn4", "-o", f"{tmp_path}/soup",
+          "--episodes", "3"])
     main(["compare", "drawn", f"{tmp_path}/first@mn4", f"{tmp_path}/second@", "-o", f"{tmp_path}/pair",
           "--episodes", "3"])
     card = json.loads((tmp_path / "number" / "card.json").read_text())
-    assert capsys.readouterr().out.count(f"fingerprint {card['data']}") == 2
+    assert capsys.readouterr().out.count(f"fingerprint {card['data']}") == 3
     assert card["contenders"]["as trained"]["method"] == "mn4"
     assert {"compare.md", "compare.png", "card.json"} <= {path.name for path in (tmp_path / "pair").iterdir()}
 
@@ -38,6 +41,8 @@ def test_two_stages_an_evaluation_and_a_comparison(tmp_path, capsys):
     (["pretrain", "drawn", "--recipe", "none"], "unknown recipe 'none'"),
     (["pretrain", "drawn", "--transform", "none"], "unknown transform 'none'"),
     (["compare", "drawn", "dn4"], "'dn4' alone cannot be compared"),
+    (["average", "runs/a"], "'runs/a' alone has no mean"),
+    (["average", "runs/a", "runs/b"], "there is no checkpoint 'runs/a'"),
     (["reproduce", "table-9"], "unknown table or figure 'table-9'"),
     (["reproduce", "odm", "--picture"], "--picture goes with semi, not with 'odm'"),
     (["reproduce", "odm", "--data", "cub"], "cannot read --data 'cub'; write NAME=VALUE"),

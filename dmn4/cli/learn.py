@@ -1,4 +1,4 @@
-"""dmn4 pretrain | train | evaluate | compare | reproduce."""
+"""dmn4 pretrain | train | average | evaluate | compare | reproduce."""
 
 import inspect
 from collections.abc import Callable, Iterable
@@ -25,6 +25,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this file to the root command."""
     app.command("pretrain")(pretrain)
     app.command("train")(train)
+    app.command("average")(average)
     app.command("evaluate")(evaluate)
     app.command("compare")(compare)
     app.command("reproduce")(reproduce)
@@ -104,6 +105,24 @@ def report(run: Any) -> None:
     """Say where the results of a training are, or how it goes on if it was stopped."""
     typer.echo(f"stopped and saved; go on with the same command and --resume ({run.folder})" if run.stopping else
                f"done: {run.folder} (log.csv, curves.png, card.json, backbone.safetensors)")
+
+
+def average(runs: Annotated[list[Path], typer.Argument(help="run folders, or files of weights, of one backbone")],
+            out: Annotated[Path, typer.Option("--out", "-o", help="file of weights")] = Path("runs/mean.safetensors"),
+            ) -> None:
+    """Write the mean of the weights of several trainings, which is often better than each of them.
+
+    They should have begun with the same weights. Measure the mean on val before you use it.
+
+    Example: dmn4 average runs/cub-a runs/cub-b -o runs/mean.safetensors
+    """
+    from dmn4.checkpoints import average_backbones
+    from dmn4.errors import InputError
+
+    if len(runs) < 2:
+        raise InputError(f"{str(runs[0])!r} alone has no mean; name at least two trainings")
+    average_backbones(runs, out)
+    typer.echo(f"{out}: the mean of {len(runs)} trainings; dmn4 evaluate DATA --split val --weights {out} measures it")
 
 
 # ------------------------------------------------------------------------------------------------- evaluate and compare
