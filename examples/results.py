@@ -196,8 +196,9 @@ def refresh(text: str) -> str:
 # ------------------------------------------------------------------------------------------- accuracy against CPU hours
 
 STAGES = {"CUB": ("cub-pre", "cub-dmn4-t3", "cub-dmn4-long"), "miniImageNet": ("mini-pre",),      # logs, in their order
-          "miniImageNet, conv4-classic": ("mini-classic", "mini-nbnn", "mini-long")}
-CORES = {"mini-long": 2}                                                                          # the others: one
+          "CUB, conv4-classic": ("cub-classic", "cub-classic-a"),
+          "miniImageNet, conv4-classic": ("mini-classic", "mini-nbnn", "mini-long", "mini-bf", "mini-a")}
+CORES = {"mini-long": 2, "mini-bf": 2, "mini-a": 2, "cub-classic": 2, "cub-classic-a": 2}         # the others: one
 
 
 def hours(logs: tuple[str, ...]) -> list[tuple[float, float]]:
