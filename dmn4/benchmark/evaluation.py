@@ -30,7 +30,6 @@ CASES = {f"{name} {shots}-shot": (methods, shots)
          for name, methods in (("dmn4", ["dmn4"]), ("all four", FOUR), ("protonet", ["protonet"])) for shots in (1, 5)}
 EPISODES, SPLIT = 10_000, 12_000     # what the embedding of a split is shared by: miniImageNet's test, the protocol
 
-
 Pair = tuple[Tensor, Tensor]         # of support and of query
 
 
@@ -83,8 +82,10 @@ def cost(table: Table, rounds: int, plain: float, once: float) -> Cost:
 
 
 def head_alone(table: Table) -> Callable[[], Any]:
-    """The methods themselves, called on the maps of an episode that lie ready, or on their means where one reads
-    nothing else; as often as `over_the_store` plays episodes."""
+    """The methods called on the maps of an episode that lie ready, as often as `over_the_store` plays episodes.
+
+    One that reads nothing but means gets those.
+    """
     episode = next(episodes(table))
     maps, *means = ((store[episode.support], store[episode.query]) for store in (*table.stores, *table.means))
     return torch.no_grad()(lambda: [heads(table, episode.support_labels, maps, *means) for _ in range(table.at_once)])
