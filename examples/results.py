@@ -132,6 +132,24 @@ def places_of(card: dict[str, Any]) -> int:
     return count_places(build_backbone(name, **json.loads(facts.get("options", "{}")), **parse_options(options)), 84)
 
 
+def seeds(name: str) -> str:
+    """One line a method that was trained with several seeds: its mean, each of them, and the gaps seed by seed."""
+    card = read_card(name)
+    found: dict[str, list[float]] = {}
+    for method, result in card["results"].items():
+        found.setdefault(written(card, method), []).append(100 * result["mean"])
+    first, lead = next(iter(found.items()))
+    lines = [f"| method | mean of {len(lead)} seeds | each | paper | difference to {first}, each |", "|---" * 5 + "|"]
+    for method, each in found.items():
+        gaps = [] if method == first else [f"{one - other:+.2f}" for one, other in zip(each, lead, strict=True)]
+        cells = [method, f"{statistics.mean(each):.2f}", " / ".join(f"{one:.2f}" for one in each),
+                 f"{papers_number(data_of(card), card['shots'], method):.2f}", " / ".join(gaps)]
+        lines.append("| " + " | ".join(cells) + " |")
+    half = max(100 * result["half_width_t"] for result in card["results"].values())
+    task = f"{card['ways']}-way {card['shots']}-shot, {card['episodes']:,} episodes, the same for all"
+    return "\n".join([*lines, "", f"{task}, each ± {half:.2f} at most; [card](results/{name}.json)"])
+
+
 # ------------------------------------------------------------------------------------------------------------- speed
 
 def heads_summary(one_shot: str, five_shots: str) -> str:
@@ -182,8 +200,8 @@ def evaluation(name: str) -> str:
     return "\n".join(lines)
 
 
-KINDS = {"table": table, "summary": summary, "places": places, "heads": heads_summary, "speed": heads_of_all,
-         "evaluation": evaluation}
+KINDS = {"table": table, "summary": summary, "places": places, "seeds": seeds, "heads": heads_summary,
+         "speed": heads_of_all, "evaluation": evaluation}
 
 
 def refresh(text: str) -> str:
