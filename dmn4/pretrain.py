@@ -28,6 +28,7 @@ from .stages import (
     check_recipe,
     end_epoch,
     origin,
+    part_in_order,
     prepared,
     set_learning_rate,
     start_backbone,
@@ -174,6 +175,7 @@ def pretrain(images: ImageSet, folder: str | Path, recipe: Pretraining, *, val: 
     """Train a backbone on the base classes, in `folder`. Stopped or killed, it goes on exactly with resume=True."""
     keep_freed_memory()
     fabric = fabric or Fabric(accelerator="cpu", devices=1)
+    part_in_order(fabric)
     with torch.random.fork_rng():
         torch.manual_seed(mixed_seed(recipe.seed, 0))
         check_recipe(recipe)

@@ -1,5 +1,6 @@
 """What the two training stages share: optimiser, batch norm, preprocessing, the end of an epoch."""
 
+import atexit
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -77,6 +78,18 @@ def synchronise_norms(network: nn.Module, recipe: Recipe, fabric: "Fabric") -> N
         raise InputError(f"{fabric.world_size} CPU processes cannot share batch statistics; "
                          "set norm=frozen, or use one process with more threads")
     nn.SyncBatchNorm.convert_sync_batchnorm(network)              # replaces the layers inside `network`
+
+
+def part_in_order(fabric: "Fabric") -> None:
+    """Close the connection to other processes when this one ends: gloo's threads may abort it otherwise."""
+    if fabric.world_size > 1:
+        atexit.register(close_connection)
+
+
+def close_connection() -> None:
+    """Leave the group of processes, if there is one."""
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def train_mode(network: nn.Module, recipe: Recipe) -> None:

@@ -30,6 +30,7 @@ from .stages import (
     check_recipe,
     end_epoch,
     origin,
+    part_in_order,
     prepared,
     set_learning_rate,
     start_backbone,
@@ -95,6 +96,7 @@ def train(images: ImageSet, folder: str | Path, recipe: Training, *, val: ImageS
     """Meta-train the recipe's model, in `folder`. Stopped or killed, it goes on exactly with resume=True."""
     keep_freed_memory()
     fabric = fabric or Fabric(accelerator="cpu", devices=1)
+    part_in_order(fabric)
     if recipe.step_episodes % fabric.world_size:
         raise InputError(f"{recipe.step_episodes} episodes a step cannot be shared by {fabric.world_size} processes")
     with torch.random.fork_rng():
