@@ -109,6 +109,26 @@ def test_conv4_averages_windows_of_places():
     assert broad(pictures(broad.minimum)).shape[2:] == (1, 1)
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["conv4", "conv4-classic"])
+def test_conv4_bends_unit_descriptors(name):
+    plain, bent = build_backbone(name).eval(), build_backbone(name, power=0.5).eval()
+    bent.load_state_dict(plain.state_dict())
+    before, after = plain(pictures(84))[1, :, 2, 3].tolist(), bent(pictures(84))[1, :, 2, 3].tolist()
+    length = math.hypot(*before)
+    for value, found in zip(before, after, strict=True):
+        root = math.copysign(math.sqrt(abs(value) / length), value)
+        assert_close(found, root if value else 0.0, rtol=1e-4, atol=1e-3)
+
+
+def test_a_bent_map_has_finite_gradients_where_relu_cut_it_off():
+    bent = build_backbone("conv4-classic", power=0.5)
+    maps = bent(pictures(84))
+    assert maps.eq(0).any()
+    maps.sum().backward()
+    assert all(one.grad.isfinite().all() for one in bent.parameters())
+
+
 def test_conv4_starts_xavier_uniform():
     weight = build_backbone("conv4").blocks[1][0].weight      # fans are 9 * 64 both ways
     bound = math.sqrt(6 / (9 * 64 + 9 * 64))
@@ -272,6 +292,7 @@ def test_an_unknown_option_is_answered_with_the_known_ones(name):
     ("conv4", {"last": "relu"}, "unknown last block 'relu'; choose one of bare, signed, full"),
     ("conv4", {"pooled": "sum"}, "unknown pooled 'sum'; choose one of map, max, mean"),
     ("conv4", {"window": 0}, "window is 0 and step 1; both count places"),
+    ("conv4", {"power": 0}, "power is 0; a number above 0 is needed"),
     ("conv4", {"blocks": "64-64"}, "the channels of four blocks joined by '-' are needed"),
     ("resnet12", {"blocks": "64-many"}, "blocks is '64-many'; numbers joined by '-'"),
     ("resnet12", {"drop": "0.1-0.2"}, "drop is '0.1-0.2'; one rate from 0 to below 1, or 4 of them"),

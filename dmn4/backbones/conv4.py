@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dmn4.errors import InputError, choose
 
 from .base import Backbone, Options, activation, kaiming, numbers, widen, xavier
 
+TINY = 1e-6                                    # below it a power has no slope worth following
 LAST = ("bare", "signed", "full")
 POOLED: dict[str, nn.Module] = {"map": nn.Identity(), "max": nn.AdaptiveMaxPool2d(1), "mean": nn.AdaptiveAvgPool2d(1)}
 START: dict[str, Callable[[nn.Module], None]] = {"xavier": xavier, "kaiming": kaiming, "torch": lambda network: None}
@@ -30,12 +32,13 @@ class Conv4(Backbone):
 
     `blocks` names the channels of each and `width` multiplies them; the first `pools` blocks halve the map; `slope` 0
     is ReLU; `last` is "bare", "signed" (batch norm, no activation) or "full" (like the others); `pooled` reduces the
-    map to its "max" or "mean"; squares of `window` x `window` places, `step` apart, are averaged into broader ones.
+    map to its "max" or "mean"; squares of `window` x `window` places, `step` apart, are averaged into broader ones, and
+    `power` other than 1 bends their descriptors (`Bend`).
     """
 
     def __init__(self, width: float = 1.0, blocks: str = "64-64-64-64", pools: int = 2, slope: float = 0.2,
                  bias: bool = False, last: str = "bare", pooled: str = "map", start: str = "xavier", window: int = 1,
-                 step: int = 1) -> None:
+                 step: int = 1, power: float = 1.0) -> None:
         super().__init__()
         choose("last block", last, LAST)
         channels = [3] + [widen(part, width) for part in numbers("blocks", blocks)]
@@ -47,12 +50,31 @@ class Conv4(Backbone):
         if window < 1 or step < 1:
             raise InputError(f"window is {window} and step {step}; both count places, from 1 on")
         self.broaden = nn.Identity() if window == step == 1 else nn.AvgPool2d(window, step)
+        if not power > 0:
+            raise InputError(f"power is {power}; a number above 0 is needed, and 1 changes nothing")
+        self.bend = nn.Identity() if power == 1 else Bend(power)
         self.pool = POOLED[choose("pooled", pooled, POOLED)]
         self.minimum = 2 ** min(pools, 4) * (window + 2 * (last == "bare"))
         START[choose("start", start, START)](self)
 
     def features(self, images: Tensor) -> Tensor:
-        return self.pool(self.broaden(self.blocks(images)))
+        return self.pool(self.bend(self.broaden(self.blocks(images))))
+
+
+class Bend(nn.Module):
+    """Unit descriptors, each value x as sign(x) |x|^power: below 1 the few largest values decide less.
+
+    Every place and every shot then weighs the same in a mean.
+    """
+
+    def __init__(self, power: float) -> None:
+        super().__init__()
+        self.power = power
+
+    def forward(self, maps: Tensor) -> Tensor:
+        """(B, C, H, W) -> (B, C, H, W)"""
+        unit = F.normalize(maps, dim=1)
+        return unit.sign() * unit.abs().clamp_min(TINY) ** self.power
 
 
 def block(inputs: int, outputs: int, pools: bool, slope: float, bias: bool, last: str) -> nn.Sequential:
