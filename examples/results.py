@@ -62,13 +62,18 @@ def table(name: str) -> str:
         paper = papers_number(data_of(card), card["shots"], known) if card["set"].endswith("test") else None
         mark = " †" if card["contenders"][method].get("untrained") else ""
         kept = (f"{found['kept']:.1%}", f"{found['kept_true']:.1%}") if found.get("kept", 1) < 1 else ("", "")
-        cells = [shown(card, method) + mark, accuracy(found), f"{paper:.2f}" if paper else "",
+        cells = [shown(card, method) + mark, accuracy(found), cell(paper),
                  str(difference) if difference else "", chance(difference.p_value) if difference else "", *kept]
         lines.append("| " + " | ".join(cells) + " |")
     lines += ["", f"{card['ways']}-way {card['shots']}-shot, {card['queries']} queries of each class, "
               f"{card['episodes']:,} episodes x {card['repeats']}{', with mirror images' * card.get('mirror', False)}; "
               f"[card](results/{name}.json)"]
     return "\n".join(lines)
+
+
+def cell(paper: float | None) -> str:
+    """The paper's number, if it has one."""
+    return f"{paper:.2f}" if paper else ""
 
 
 def chance(p_value: float) -> str:
@@ -143,7 +148,7 @@ def seeds(name: str) -> str:
     for method, each in found.items():
         gaps = [] if method == first else [f"{one - other:+.2f}" for one, other in zip(each, lead, strict=True)]
         cells = [method, f"{statistics.mean(each):.2f}", " / ".join(f"{one:.2f}" for one in each),
-                 f"{papers_number(data_of(card), card['shots'], method):.2f}", " / ".join(gaps)]
+                 cell(papers_number(data_of(card), card["shots"], method)), " / ".join(gaps)]
         lines.append("| " + " | ".join(cells) + " |")
     half = max(100 * result["half_width_t"] for result in card["results"].values())
     task = f"{card['ways']}-way {card['shots']}-shot, {card['episodes']:,} episodes, the same for all"
@@ -215,8 +220,10 @@ def refresh(text: str) -> str:
 
 STAGES = {"CUB": ("cub-pre", "cub-dmn4-t3", "cub-dmn4-long"), "miniImageNet": ("mini-pre",),      # logs, in their order
           "CUB, conv4-classic": ("cub-classic", "cub-classic-a"),
-          "miniImageNet, conv4-classic": ("mini-classic", "mini-nbnn", "mini-long", "mini-bf", "mini-a")}
-CORES = {"mini-long": 2, "mini-bf": 2, "mini-a": 2, "cub-classic": 2, "cub-classic-a": 2}         # the others: one
+          "miniImageNet, conv4-classic": ("mini-classic", "mini-nbnn", "mini-long", "mini-bf", "mini-a", "mini-further",
+                                          "mini-further-a")}
+CORES = dict.fromkeys(("mini-long", "mini-bf", "mini-a", "mini-further", "mini-further-a",        # the others: one
+                       "cub-classic", "cub-classic-a"), 2)
 
 
 def hours(logs: tuple[str, ...]) -> list[tuple[float, float]]:

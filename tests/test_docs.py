@@ -49,11 +49,45 @@ def test_the_table_of_methods_names_every_method_in_order():
     assert re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE) == list(METHODS)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/results.md", "docs/methods.md"])
+def example(name):
+    """A script of the examples folder, as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/results.md", "docs/methods.md", "docs/training.md"])
 def test_published_tables_are_those_of_their_cards(page):
-    spec = importlib.util.spec_from_file_location("results", ROOT / "examples" / "results.py")
-    results = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(results)
+    results = example("results")
     text = (ROOT / page).read_text()
-    assert "<!-- table:" in text or "<!-- summary:" in text
+    assert results.BLOCK.search(text)
     assert results.refresh(text) == text, "run python examples/results.py"
+
+
+@pytest.fixture(scope="session")
+def kinds(tmp_path_factory) -> Path:
+    """A folder of ten class folders, forty pictures each."""
+    folder, drawn = tmp_path_factory.mktemp("kinds"), draw_clutter(10, 40, size=64)
+    for number, (image, label) in enumerate(zip(drawn.images, drawn.labels, strict=True)):
+        path = folder / drawn.classes[label] / f"{number}.png"
+        path.parent.mkdir(exist_ok=True)
+        Image.fromarray(image).save(path)
+    return folder
+
+
+def test_the_example_that_chooses_defaults_runs(kinds, tmp_path, monkeypatch):
+    monkeypatch.setenv("DMN4_CACHE", str(tmp_path))
+    defaults = example("choose_defaults")
+    defaults.layers(str(kinds), tmp_path, per_class=16, episodes=2)
+    defaults.reject(str(kinds), tmp_path, per_class=16, episodes=2)
+    layers, reject = (next(tmp_path.glob(f"*-{name}.md")).read_text() for name in ("layers", "reject"))
+    assert layers.count("| dmn4 |") == len(defaults.LAYERS_TRIED)
+    assert "| strangers rejected |" in reject
+
+
+def test_the_example_of_unlabelled_pictures_runs(kinds, tmp_path, monkeypatch):
+    monkeypatch.setenv("DMN4_CACHE", str(tmp_path))
+    semi = example("unlabelled_pictures")
+    semi.main(str(kinds), tmp_path, episodes=2)
+    assert next(tmp_path.glob("semi-*.md")).read_text().count("| dmn4-semi |") == len(semi.SHOTS)
