@@ -67,8 +67,8 @@ def test_published_tables_are_those_of_their_cards(page):
 
 @pytest.fixture(scope="session")
 def kinds(tmp_path_factory) -> Path:
-    """A folder of ten class folders, forty pictures each."""
-    folder, drawn = tmp_path_factory.mktemp("kinds"), draw_clutter(10, 40, size=64)
+    """A folder of ten class folders, fourteen pictures each."""
+    folder, drawn = tmp_path_factory.mktemp("kinds"), draw_clutter(10, 14, size=64)
     for number, (image, label) in enumerate(zip(drawn.images, drawn.labels, strict=True)):
         path = folder / drawn.classes[label] / f"{number}.png"
         path.parent.mkdir(exist_ok=True)
@@ -79,8 +79,9 @@ def kinds(tmp_path_factory) -> Path:
 def test_the_example_that_chooses_defaults_runs(kinds, tmp_path, monkeypatch):
     monkeypatch.setenv("DMN4_CACHE", str(tmp_path))
     defaults = example("choose_defaults")
-    defaults.layers(str(kinds), tmp_path, per_class=16, episodes=2)
-    defaults.reject(str(kinds), tmp_path, per_class=16, episodes=2)
+    defaults.SHOTS = (1, 2)
+    defaults.layers(str(kinds), tmp_path, per_class=8, episodes=2)
+    defaults.reject(str(kinds), tmp_path, per_class=8, episodes=2)
     layers, reject = (next(tmp_path.glob(f"*-{name}.md")).read_text() for name in ("layers", "reject"))
     assert layers.count("| dmn4 |") == len(defaults.LAYERS_TRIED)
     assert "| strangers rejected |" in reject
@@ -89,5 +90,6 @@ def test_the_example_that_chooses_defaults_runs(kinds, tmp_path, monkeypatch):
 def test_the_example_of_unlabelled_pictures_runs(kinds, tmp_path, monkeypatch):
     monkeypatch.setenv("DMN4_CACHE", str(tmp_path))
     semi = example("unlabelled_pictures")
-    semi.main(str(kinds), tmp_path, episodes=2)
+    semi.SETTINGS = {"none": (0, 0), "5 unlabelled": (5, 0), "5, and 5 strange classes": (5, 5)}
+    semi.main(str(kinds), tmp_path, episodes=2, queries=2)
     assert next(tmp_path.glob("semi-*.md")).read_text().count("| dmn4-semi |") == len(semi.SHOTS)
