@@ -64,7 +64,7 @@ class Conv4(Backbone):
 class Bend(nn.Module):
     """Unit descriptors, each value x as sign(x) |x|^power: below 1 the few largest values decide less.
 
-    Every place and every shot then weighs the same in a mean.
+    In a mean of places or of shots each then weighs about as much as another.
     """
 
     def __init__(self, power: float) -> None:
