@@ -1,6 +1,8 @@
 """The one error a user should see."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from inspect import Parameter
+from typing import Any
 
 
 class InputError(ValueError):
@@ -15,9 +17,10 @@ def choose(kind: str, name: str, known: Iterable[str]) -> str:
     return name
 
 
-def check_options(owner: str, options: Iterable[str], known: Iterable[str]) -> None:
-    """Raise an InputError for the first option that `owner` does not have; it lists the known ones."""
-    names = list(known)
-    for option in options:
-        if option not in names:
-            raise InputError(f"{owner} has no option {option!r}; it takes {', '.join(names)}")
+def check_options(owner: str, options: Mapping[str, Any], known: Mapping[str, Parameter]) -> None:
+    """Raise an InputError for the first option that `owner` does not have, or that is text where a number belongs."""
+    for option, value in options.items():
+        if option not in known:
+            raise InputError(f"{owner} has no option {option!r}; it takes {', '.join(known)}")
+        if isinstance(value, str) and known[option].annotation in (int, float, int | None):
+            raise InputError(f"{option} of {owner} is {value!r}; a number is needed")

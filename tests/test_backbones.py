@@ -293,6 +293,7 @@ def test_an_unknown_option_is_answered_with_the_known_ones(name):
     ("conv4", {"pooled": "sum"}, "unknown pooled 'sum'; choose one of map, max, mean"),
     ("conv4", {"window": 0}, "window is 0 and step 1; both count places"),
     ("conv4", {"power": 0}, "power is 0; a number above 0 is needed"),
+    ("conv4", {"window": "wide"}, "window of backbone 'conv4' is 'wide'; a number is needed"),
     ("conv4", {"blocks": "64-64"}, "the channels of four blocks joined by '-' are needed"),
     ("resnet12", {"blocks": "64-many"}, "blocks is '64-many'; numbers joined by '-'"),
     ("resnet12", {"drop": "0.1-0.2"}, "drop is '0.1-0.2'; one rate from 0 to below 1, or 4 of them"),

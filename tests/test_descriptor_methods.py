@@ -189,6 +189,7 @@ def test_random_descriptors_keep_the_shares_that_are_known():
     ("dmn4", {"vote": "loud"}, "unknown vote 'loud'"), ("dmn4", {"shots": "max"}, "unknown shots 'max'"),
     ("dmn4", {"temperature": 0.0}, "temperature is 0.0"), ("mn4", {"rule": "nn"}, "unknown rule 'nn'"),
     ("mcl", {"alpha": 1.0}, "alpha is 1.0"), ("dmn4", {"share": 0.2}, "method 'dmn4' has no option 'share'"),
+    ("dmn4", {"temperature": "hot"}, "temperature of method 'dmn4' is 'hot'; a number is needed"),
     ("dmn5", {}, "unknown method 'dmn5'; choose one of dn4, mn4, dmn4"),
 ])
 def test_wrong_options_are_named(name, options, message):
