@@ -81,7 +81,9 @@ def examine(images: ImageSet, shape: tuple[int, int] | None, cache: bool = True,
     if not folder.is_dir():
         partial = folder.with_name(name + ".partial")
         _create(partial, len(images), shape)
-        _fill(_open(partial, "r+"), images, shape, progress)
+        entry = _join(partial, folder, shape)
+        if entry:
+            _fill(entry, images, shape, progress)
         if not folder.is_dir():
             _move(partial, folder)
     return _open(folder, "r")
@@ -157,6 +159,17 @@ def _create(partial: Path, count: int, shape: tuple[int, int] | None) -> None:
     if shape:
         open_memmap(draft / "pixels.npy", "w+", np.uint8, (count, *shape, 3))
     _move(draft, partial)
+
+
+def _join(partial: Path, folder: Path, shape: tuple[int, int] | None) -> Entry | None:
+    """The entry that is being filled; None where another process has finished it, and renamed it, in this moment."""
+    try:
+        entry = _open(partial, "r+")
+        return None if shape and entry.pixels is None else entry
+    except FileNotFoundError:
+        if not folder.is_dir():
+            raise
+        return None
 
 
 def _move(draft: Path, final: Path) -> None:
