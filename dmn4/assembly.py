@@ -1,6 +1,7 @@
 """From the names a user gives to what classifies: a backbone with weights, its preprocessing, and a method."""
 
 import hashlib
+import inspect
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import asdict, dataclass
@@ -21,6 +22,7 @@ from .methods.base import Method
 from .model import FewShotModel
 
 LAYER = {"efficientnet_lite0": "7x7x320"}                     # the best of those tried: docs/own_images.md
+CENTRE = {"efficientnet_lite0": "shots"}                      # its descriptors gain by it: the same page
 CUSTOM = "custom"                                             # the name in a model file of a backbone made elsewhere
 
 
@@ -65,9 +67,11 @@ def assemble(method: str, backbone: str | nn.Module, weights: str | Path | None 
     else:
         found = named_backbone(choose("backbone", backbone, BACKBONES), weights, layer)
     trained = found.model is not None and found.model.name == method and not method_options
-    options = dict(found.model.options if found.model and trained else method_options or {})
-    chosen = found.model.method if found.model and trained else build_method(
-        method, channels=width(found.backbone), **options)
+    if found.model and trained:
+        chosen, options = found.model.method, dict(found.model.options)
+    else:
+        options = usual_options(method, found.backbone) | dict(method_options or {})
+        chosen = build_method(method, channels=width(found.backbone), **options)
     if chosen.needs_training and not trained:
         raise InputError(f"method {method!r} holds layers that were never trained: give weights= of a model that "
                          "`dmn4 train` trained with it, or choose a method without such layers, dmn4 for instance")
@@ -104,6 +108,13 @@ class Found:
     transform: Transform | None = None
     model: FewShotModel | None = None
     packaged: str | None = None
+
+
+def usual_options(method: str, backbone: nn.Module) -> dict[str, Any]:
+    """The options of a method that suit a backbone, unless the user says otherwise."""
+    name = getattr(backbone, "name", "")
+    takes = inspect.signature(METHODS[method]).parameters
+    return {"centre": CENTRE[name]} if name in CENTRE and "centre" in takes else {}
 
 
 def coming_with(name: str) -> list[str]:

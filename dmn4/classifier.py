@@ -47,7 +47,8 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
     Images are paths, PIL images, encoded bytes or uint8 arrays (h, w, 3), of mixed sizes, in a list or a stream.
     `weights`: None for those that come with the backbone, a shipped name, or a .safetensors file; `layer`: where
     efficientnet_lite0 is cut (None: 7x7x320); `image_size`: side to which pictures are scaled (None: the backbone's);
-    `method_options`: such as {"vote": "rank"}; `batch_size`: pictures in memory at a time.
+    `method_options`: such as {"vote": "rank"}; with efficientnet_lite0 the descriptors are measured from the mean of
+    the labelled ones unless it says {"centre": "none"}; `batch_size`: pictures in memory at a time.
 
     After `fit`: `classes_`, `calibration_`, `parts_` (backbone, preprocessing, method), `shots_` (the labelled
     pictures as maps), `pictures_` (the same as JPEG bytes, to be shown), `unlabelled_` (maps, or None), `pool_` (the

@@ -10,7 +10,7 @@ from torch import Tensor
 from .errors import InputError, choose
 from .images import Source, Transform
 from .methods.base import DescriptorMethod, Method, check_maps
-from .methods.descriptors import SupportPool, describe, pool_support, pyramid_sides
+from .methods.descriptors import SupportPool, pyramid_sides
 from .methods.dn4 import DN4
 from .methods.mn4_semi import AdoptingMethod
 from .methods.neighbors import (
@@ -171,7 +171,7 @@ def explain_maps(method: Method, support: Tensor, labels: Tensor, query: Tensor,
                          "explain; choose dn4, mn4, dmn4 or odm")
     check_maps(support, labels, query[None], any_size=True)
     pool = pool or support_pool(method, support, labels, unlabelled)
-    described = describe(query[None], method.pyramid)                                        # (1, M, C)
+    described = method.describe(query[None], pool)                                           # (1, M, C)
     matches = search(described, pool)
     image, place = pool.rows[matches.partner[0]], pool.places[matches.partner[0]]            # (M, N) each
     return Explanation(
@@ -189,7 +189,7 @@ def explain_maps(method: Method, support: Tensor, labels: Tensor, query: Tensor,
 def support_pool(method: DescriptorMethod, support: Tensor, labels: Tensor, unlabelled: Tensor | None) -> SupportPool:
     """The pool that the method compares with: that of the shots, and what it adopts of the unlabelled pictures."""
     if unlabelled is None:
-        return pool_support(support, labels, method.shots, method.pyramid)
+        return method.gather(support, labels)
     if not isinstance(method, AdoptingMethod):
         raise InputError("unlabelled pictures were given for a method that makes no use of them; choose dmn4-semi")
     return method.enlarged(support, labels, unlabelled)

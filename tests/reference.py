@@ -28,6 +28,16 @@ def similarity_table(support: Tensor, labels: Tensor, image: Tensor) -> tuple[li
     return [[float(q @ s) for s in pool] for q in cosine_rows(image[None])[0]], owner
 
 
+def mean_descriptor(support: Tensor, labels: Tensor) -> Tensor:
+    """The mean over places, then over the pictures of a class, then over the classes."""
+    classes = []
+    for label in range(int(labels.max()) + 1):
+        pictures = [image.flatten(1).sum(1) / image[0].numel() for image, own in zip(support, labels, strict=True)
+                    if own == label]
+        classes.append(sum(pictures) / len(pictures))
+    return sum(classes) / len(classes)
+
+
 def first_largest(values: list[float]) -> int:
     best = 0
     for place, value in enumerate(values):

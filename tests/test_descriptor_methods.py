@@ -1,5 +1,7 @@
 """DN4, MN4, DMN4, ODM, MCL and the votes: worked numbers, plain loops, gradients."""
 
+import inspect
+
 import pytest
 import reference
 import torch
@@ -10,11 +12,16 @@ from test_neighbors import TABLE, by_hand
 from toy_episodes import train_on_stream
 
 from dmn4.errors import InputError
-from dmn4.methods import ablation, base, build_method, neighbors
+from dmn4.methods import METHODS, ablation, base, build_method, neighbors
 from dmn4.methods.ablation import score_rules
 from dmn4.methods.base import DescriptorMethod
 from dmn4.methods.mcl import katz
 from dmn4.methods.voting import log_odds, nbnn, rank
+
+
+def options_of(name: str) -> set[str]:
+    return set(inspect.signature(METHODS[name]).parameters)
+
 
 RULES = [("dn4", {}, "all"), ("mn4", {}, "mnn"), ("mn4", {"rule": "mnn-relaxed"}, "mnn-relaxed"), ("dmn4", {}, "dmnn")]
 
@@ -78,6 +85,24 @@ def random_episode(seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]
     return torch.randn(4, 3, 2, 2, **draw), labels, torch.randn(2, 3, 2, 2, **draw)
 
 
+@given(st.integers(0, 10**6), st.sampled_from(RULES))
+def test_centred_scores_are_those_of_maps_without_their_mean(seed, rule):
+    name, options, keep = rule
+    support, labels, query = random_episode(seed)
+    mean = reference.mean_descriptor(support, labels)[:, None, None]
+    keeps = {"all": reference.keep_all, **reference.KEEP}
+    expected = reference.scores(support - mean, labels, query - mean, keeps[keep], reference.vote_nbnn)
+    torch.testing.assert_close(build_method(name, centre="shots", **options)(support, labels, query), expected)
+
+
+@given(st.integers(0, 10**6), st.sampled_from([name for name in METHODS if "centre" in options_of(name)]))
+def test_centred_scores_do_not_see_what_all_pictures_have_in_common(seed, name):
+    support, labels, query = random_episode(seed)
+    common = torch.randn(3, 1, 1, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    method = build_method(name, centre="shots")
+    torch.testing.assert_close(method(support + common, labels, query + common), method(support, labels, query))
+
+
 @given(st.integers(0, 10**6), st.sampled_from([0.1, 0.25, 0.5, 1.0]))
 def test_mining_keeps_the_top_share_as_plain_loops_do(seed, share):
     support, labels, query = random_episode(seed)
@@ -117,7 +142,8 @@ def test_gradients_equal_those_through_the_dense_similarities(name, options, rul
 
 @pytest.mark.parametrize("options", [{"name": "dn4"}, {"name": "dn4", "k": 3}, {"name": "mn4"}, {"name": "dmn4"},
                                      {"name": "dmn4", "vote": "log-odds"}, {"name": "dmn4", "shots": "mean"},
-                                     {"name": "odm"}, {"name": "mcl"}, {"name": "dmn4", "pyramid": "2,1"}])
+                                     {"name": "odm"}, {"name": "mcl"}, {"name": "dmn4", "pyramid": "2,1"},
+                                     {"name": "dmn4", "centre": "shots"}])
 def test_gradients_are_those_of_finite_differences(options):
     generator = torch.Generator().manual_seed(4)
     support, query = (torch.randn(n, 3, 2, 3, generator=generator, dtype=torch.float64) for n in (4, 2))
@@ -133,7 +159,8 @@ def test_several_rules_and_votes_share_a_search_and_score_as_alone(episode):
         for vote in ("nbnn", "log-odds", "rank")
         for name, options in [("dn4", {}), ("mn4", {}), ("mn4", {"rule": "mnn-relaxed"}), ("dmn4", {}),
                               ("odm", {"share": 0.3}), ("dmn4", {"shots": "mean"}), ("dn4", {"k": 2}),
-                              ("dmn4", {"pyramid": "1"})]
+                              ("dmn4", {"pyramid": "1"}), ("dmn4", {"centre": "shots"}),
+                              ("mn4", {"centre": "shots"})]
     }
     together = score_rules(support, labels, query, variants)
     assert list(together) == list(variants)
@@ -187,6 +214,7 @@ def test_random_descriptors_keep_the_shares_that_are_known():
 @pytest.mark.parametrize(("name", "options", "message"), [
     ("dn4", {"k": 0}, "k is 0"), ("odm", {"share": 0.0}, "share is 0.0"), ("odm", {"share": 1.5}, "share is 1.5"),
     ("dmn4", {"vote": "loud"}, "unknown vote 'loud'"), ("dmn4", {"shots": "max"}, "unknown shots 'max'"),
+    ("dmn4", {"centre": "all"}, "unknown centre 'all'"),
     ("dmn4", {"temperature": 0.0}, "temperature is 0.0"), ("mn4", {"rule": "nn"}, "unknown rule 'nn'"),
     ("mcl", {"alpha": 1.0}, "alpha is 1.0"), ("dmn4", {"share": 0.2}, "method 'dmn4' has no option 'share'"),
     ("dmn4", {"temperature": "hot"}, "temperature of method 'dmn4' is 'hot'; a number is needed"),

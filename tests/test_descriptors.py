@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from dmn4.errors import InputError
-from dmn4.methods.descriptors import describe, mean_maps, pool_support, pyramid_sides
+from dmn4.methods.descriptors import describe, mean_descriptor, mean_maps, pool_support, pyramid_sides
 
 
 def test_descriptors_are_the_unit_columns_of_the_map_row_by_row():
@@ -50,6 +50,30 @@ def test_the_mean_of_shots_is_taken_before_the_norm():
 def test_an_unknown_way_to_combine_shots_is_named():
     with pytest.raises(InputError, match="unknown shots 'median'; choose one of union, mean"):
         pool_support(torch.ones(1, 2, 1, 1), torch.tensor([0]), shots="median")
+
+
+def test_centred_descriptors_are_measured_from_the_mean_of_the_shots():
+    support = torch.tensor([[13.0, 10.0], [7.0, 10.0]])[:, :, None, None]              # much in common: (10, 10)
+    pool = pool_support(support, torch.tensor([0, 1]), centre="shots")
+    assert pool.centre.tolist() == [10.0, 10.0]
+    assert pool.descriptors.tolist() == [[1.0, 0.0], [-1.0, 0.0]]
+    assert describe(torch.full((1, 2, 1, 1), 10.0), centre=pool.centre).tolist() == [[[0.0, 0.0]]]
+
+
+def test_the_centre_weighs_classes_not_pictures():
+    support = torch.tensor([[0.0], [0.0], [0.0], [8.0]])[:, :, None, None]
+    assert mean_descriptor(support, torch.tensor([0, 0, 0, 1])).tolist() == [4.0]
+
+
+def test_the_centre_of_half_precision_maps_is_float32():
+    support = torch.full((2, 1, 64, 64), 60_000.0, dtype=torch.float16)                # their sum would overflow
+    assert mean_descriptor(support, torch.tensor([0, 1])).tolist() == [60_000.0]
+    assert pool_support(support, torch.tensor([0, 1]), centre="shots").descriptors.dtype == torch.float32
+
+
+def test_an_unknown_centre_is_named():
+    with pytest.raises(InputError, match="unknown centre 'queries'; choose one of none, shots"):
+        pool_support(torch.ones(1, 2, 1, 1), torch.tensor([0]), centre="queries")
 
 
 @pytest.mark.parametrize(("written", "sides"), [("", []), ("4,2,1", [4, 2, 1]), ("4-2-1", [4, 2, 1]), (3, [3])])

@@ -51,7 +51,8 @@ def test_sums_are_the_scores_of_the_method(name, vote, episode):
         assert why.verdict == str(int(expected.argmax()))
 
 
-@pytest.mark.parametrize("options", [{"shots": "mean"}, {"pyramid": "2,1"}, {"shots": "mean", "pyramid": "2"}])
+@pytest.mark.parametrize("options", [{"shots": "mean"}, {"pyramid": "2,1"}, {"shots": "mean", "pyramid": "2"},
+                                     {"centre": "shots"}])
 def test_sums_are_the_scores_with_every_option(options, episode):
     support, labels, query = episode
     method = build_method("dmn4", **options)

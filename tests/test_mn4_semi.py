@@ -149,7 +149,8 @@ def test_no_class_is_padded(name, rule):
 
 
 @BOTH
-@pytest.mark.parametrize("options", [{}, {"shots": "mean"}, {"pyramid": "1"}, {"vote": "log-odds"}])
+@pytest.mark.parametrize("options", [{}, {"shots": "mean"}, {"pyramid": "1"}, {"vote": "log-odds"},
+                                     {"centre": "shots"}])
 def test_gradients_are_those_of_finite_differences(name, rule, options):
     support, labels, query, unlabelled = episode(3)
     inputs = tuple(x.requires_grad_() for x in (support, query, unlabelled))

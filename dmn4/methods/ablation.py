@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from .base import DescriptorMethod, check_maps, images_at_once
-from .descriptors import SupportPool, describe, pool_support
+from .descriptors import SupportPool
 from .neighbors import search
 
 
@@ -15,14 +15,14 @@ def score_rules(support: Tensor, labels: Tensor, query: Tensor,
                 variants: Mapping[str, DescriptorMethod]) -> dict[str, Tensor]:
     """The scores (Q, N) of each variant, as its own call gives them, from as few searches as possible.
 
-    Variants that combine shots alike and have the same pyramid share a search; k > 1 needs one of its own.
+    Variants that combine shots alike and have the same pyramid and centre share a search; k > 1 needs one of its own.
     """
     check_maps(support, labels, query, any_size=True)
     scores: dict[str, Tensor] = {}
     for group in grouped(variants):
         first = next(iter(group.values()))
-        pool = pool_support(support, labels, first.shots, first.pyramid)
-        described = describe(query, first.pyramid)                                     # (Q, M, C)
+        pool = first.gather(support, labels)
+        described = first.describe(query, pool)                                        # (Q, M, C)
         parts = [score_part(part, pool, group) for part in described.split(images_at_once(described, pool))]
         scores |= {name: torch.cat([part[name] for part in parts]) for name in group}
     return {name: scores[name] for name in variants}
@@ -32,7 +32,7 @@ def grouped(variants: Mapping[str, DescriptorMethod]) -> list[dict[str, Descript
     """The variants by what their search depends on."""
     groups: dict[tuple, dict[str, DescriptorMethod]] = {}
     for name, method in variants.items():
-        groups.setdefault((method.shots, method.pyramid, getattr(method, "k", 1)), {})[name] = method
+        groups.setdefault((method.shots, method.pyramid, method.centre, getattr(method, "k", 1)), {})[name] = method
     return list(groups.values())
 
 

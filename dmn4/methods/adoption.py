@@ -24,7 +24,8 @@ def adopt(pool: SupportPool, unlabelled: Tensor, keep: Callable[[Matches], Tenso
     image, place = adopted // unlabelled.shape[1], adopted % unlabelled.shape[1]     # (A,) each
     owner = torch.cat([pool.owner, pool.owner[matches.chosen[0, adopted]]])          # (S + A,)
     order = owner.argsort(stable=True)                                               # class-major, support first
-    return SupportPool(
+    return replace(
+        pool,
         descriptors=torch.cat([pool.descriptors, unlabelled.flatten(0, 1)[adopted]])[order],
         counts=owner.bincount().tolist(),
         rows=torch.cat([pool.rows, pool.rows.max() + 1 + image])[order],

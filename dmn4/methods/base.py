@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import InputError, choose
-from .descriptors import SHOTS, SupportPool, describe, pool_support, pyramid_sides
+from .descriptors import CENTRES, SHOTS, SupportPool, describe, pool_support, pyramid_sides
 from .neighbors import Matches, search
 from .voting import VOTES, partner_cosines, with_graph
 
@@ -71,18 +71,27 @@ class DescriptorMethod(Method):
     answers = False     # and whether the nearest of all answers
 
     def __init__(self, channels: int | None = None, vote: str = "nbnn", shots: str = "union", temperature: float = 1.0,
-                 pyramid: str = "") -> None:
+                 pyramid: str = "", centre: str = "none") -> None:
         super().__init__(channels)
         self.vote, self.shots = choose("vote", vote, VOTES), choose("shots", shots, SHOTS)
         self.temperature, self.pyramid = positive("temperature", temperature), pyramid
+        self.centre = choose("centre", centre, CENTRES)
         pyramid_sides(pyramid)
 
     def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        return self.score_pool(pool_support(support, labels, self.shots, self.pyramid), query)
+        return self.score_pool(self.gather(support, labels), query)
+
+    def gather(self, support: Tensor, labels: Tensor) -> SupportPool:
+        """The support pool as this method's options make it: (n, C, H, W), (n,) -> SupportPool."""
+        return pool_support(support, labels, self.shots, self.pyramid, self.centre)
+
+    def describe(self, query: Tensor, pool: SupportPool) -> Tensor:
+        """Descriptors to be matched with a pool: (Q, C, H, W), SupportPool -> (Q, M, C)."""
+        return describe(query, self.pyramid, pool.centre)
 
     def score_pool(self, pool: SupportPool, query: Tensor) -> Tensor:
         """The scores of query maps against a support pool: SupportPool, (Q, C, H, W) -> (Q, N)."""
-        query = describe(query, self.pyramid)                                      # (Q, M, C)
+        query = self.describe(query, pool)                                         # (Q, M, C)
         return torch.cat([self.phi(part, pool) for part in query.split(images_at_once(query, pool))])
 
     def phi(self, query: Tensor, pool: SupportPool) -> Tensor:
@@ -108,8 +117,8 @@ class DescriptorMethod(Method):
     @torch.no_grad()
     def match(self, support: Tensor, labels: Tensor, query: Tensor) -> Matches:
         """What the search finds in an episode: (n, C, H, W), (n,), (Q, C, H, W) -> Matches."""
-        pool = pool_support(support, labels, self.shots, self.pyramid)
-        return search(describe(query, self.pyramid), pool, self.partners, self.answers)
+        pool = self.gather(support, labels)
+        return search(self.describe(query, pool), pool, self.partners, self.answers)
 
 
 def images_at_once(query: Tensor, pool: SupportPool) -> int:

@@ -9,6 +9,7 @@ from torch import Tensor
 from ..errors import InputError, choose
 
 SHOTS = ("union", "mean")
+CENTRES = ("none", "shots")
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class SupportPool:
     counts: list[int]     # N       descriptors of each class
     rows: Tensor          # (S,)    support image each one came from; the class itself after a mean of shots
     places: Tensor        # (S,)    its place in that image, row by row
+    centre: Tensor | None = None   # (C,)  what all descriptors are measured from; None: zero, as in the paper
 
     @property
     def owner(self) -> Tensor:
@@ -27,11 +29,14 @@ class SupportPool:
         return torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
 
 
-def describe(maps: Tensor, pyramid: str = "") -> Tensor:
+def describe(maps: Tensor, pyramid: str = "", centre: Tensor | None = None) -> Tensor:
     """Unit descriptors of each image: (B, C, H, W) -> (B, M, C).
 
-    `pyramid` joins coarser views: "2,1" adds the means of a 2 x 2 and of a 1 x 1 grid. Zero vectors stay zero.
+    `pyramid` joins coarser views: "2,1" adds the means of a 2 x 2 and of a 1 x 1 grid. `centre` (C,) is subtracted
+    before the norm is taken. Zero vectors stay zero.
     """
+    if centre is not None:
+        maps = maps - centre[:, None, None]
     scales = [maps, *(F.adaptive_avg_pool2d(maps, side) for side in pyramid_sides(pyramid))]
     each = [scale.flatten(2).mT for scale in scales]                                         # (B, M, C) each
     descriptors = torch.cat(each, dim=1) if pyramid else each[0]      # channels-last maps are not copied
@@ -51,24 +56,35 @@ def pyramid_sides(pyramid: str) -> list[int]:
     return sides
 
 
-def pool_support(support: Tensor, labels: Tensor, shots: str = "union", pyramid: str = "") -> SupportPool:
+def pool_support(support: Tensor, labels: Tensor, shots: str = "union", pyramid: str = "",
+                 centre: str = "none") -> SupportPool:
     """The support pool: maps (n, C, H, W), labels (n,) in any order -> SupportPool.
 
     "union" keeps the descriptors of all shots; "mean" those of the mean map of each class, whose norm is taken last.
+    `centre` "shots" measures all descriptors from the mean of the labelled ones: what every picture here has in common
+    then makes no two of them alike.
     """
     choose("shots", shots, SHOTS)
+    middle = mean_descriptor(support, labels) if choose("centre", centre, CENTRES) == "shots" else None
     if shots == "mean":
         support = mean_maps(support, labels)
         labels = torch.arange(len(support), device=support.device)
     order = labels.argsort(stable=True)                              # (n,)  class-major, shots in their order
-    descriptors = describe(support, pyramid)[order]                  # (n, M, C)
+    descriptors = describe(support, pyramid, middle)[order]          # (n, M, C)
     size = descriptors.shape[1]
     return SupportPool(
         descriptors=descriptors.flatten(0, 1).contiguous(),
         counts=(labels.bincount() * size).tolist(),
         rows=order.repeat_interleave(size),
         places=torch.arange(size, device=order.device).repeat(len(order)),
+        centre=middle,
     )
+
+
+def mean_descriptor(support: Tensor, labels: Tensor) -> Tensor:
+    """The mean over all places, each class weighing the same: (n, C, H, W), (n,) -> (C,), at least float32."""
+    means = support.mean((2, 3), dtype=torch.promote_types(support.dtype, torch.float32))     # (n, C)
+    return mean_maps(means[:, :, None, None], labels).mean(0).flatten()
 
 
 def mean_maps(support: Tensor, labels: Tensor) -> Tensor:

@@ -16,8 +16,8 @@ class DN4(DescriptorMethod):
     partners = False
 
     def __init__(self, channels: int | None = None, vote: str = "nbnn", shots: str = "union", temperature: float = 1.0,
-                 pyramid: str = "", k: int = 1) -> None:
-        super().__init__(channels, vote, shots, temperature, pyramid)
+                 pyramid: str = "", k: int = 1, centre: str = "none") -> None:
+        super().__init__(channels, vote, shots, temperature, pyramid, centre)
         if k < 1:
             raise InputError(f"k is {k}; at least one neighbour is needed")
         self.k = k

@@ -4,7 +4,7 @@ from torch import Tensor
 
 from .adoption import adopt
 from .base import DescriptorMethod
-from .descriptors import SupportPool, describe, pool_support
+from .descriptors import SupportPool
 from .dmn4 import DMN4
 from .mn4 import MN4
 from .semi import SemiMethod
@@ -18,8 +18,8 @@ class AdoptingMethod(SemiMethod, DescriptorMethod):
 
     def enlarged(self, support: Tensor, labels: Tensor, unlabelled: Tensor) -> SupportPool:
         """The support pool with what it adopts: (n, C, H, W), (n,), (U, C, H, W) -> SupportPool."""
-        pool = pool_support(support, labels, self.shots, self.pyramid)
-        return adopt(pool, describe(unlabelled, self.pyramid), self.keep, self.answers)
+        pool = self.gather(support, labels)
+        return adopt(pool, self.describe(unlabelled, pool), self.keep, self.answers)
 
 
 class MN4Semi(AdoptingMethod, MN4):

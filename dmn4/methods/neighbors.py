@@ -1,7 +1,7 @@
 """Nearest neighbours between the descriptors of an image and the support pool (Sec. 3.2, 3.3)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -105,8 +105,8 @@ def align(pool: SupportPool) -> tuple[SupportPool, Tensor]:
     itself = torch.arange(len(pool.descriptors), device=counts.device)                       # (S,)
     last = itself.new_zeros(len(itself)).index_fill_(0, counts.cumsum(0) - 1, 1)             # (S,)
     stands_for = itself.repeat_interleave(1 + last * gaps.repeat_interleave(counts))         # (S',)
-    return SupportPool(pool.descriptors[stands_for], (counts + gaps).tolist(), pool.rows[stands_for],
-                       pool.places[stands_for]), stands_for
+    return replace(pool, descriptors=pool.descriptors[stands_for], counts=(counts + gaps).tolist(),
+                   rows=pool.rows[stands_for], places=pool.places[stands_for]), stands_for
 
 
 def block_shape(query: Tensor, pool: SupportPool) -> tuple[int, int]:

@@ -14,8 +14,8 @@ class ODM(DescriptorMethod):
     partners = False
 
     def __init__(self, channels: int | None = None, vote: str = "nbnn", shots: str = "union", temperature: float = 1.0,
-                 pyramid: str = "", share: float = 0.25) -> None:
-        super().__init__(channels, vote, shots, temperature, pyramid)
+                 pyramid: str = "", share: float = 0.25, centre: str = "none") -> None:
+        super().__init__(channels, vote, shots, temperature, pyramid, centre)
         if not 0 < share <= 1:
             raise InputError(f"share is {share}; it must be above 0 and at most 1")
         self.share = share

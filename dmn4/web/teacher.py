@@ -96,7 +96,7 @@ class Teacher:
         if parts["backbone"]["sha256"] != self.sha256:
             raise InputError(f"it was made with the backbone {ascii(parts['backbone']['name'])[:40]} or other weights; "
                              f"this service runs {self.backbone!r}")
-        if parts["method"] not in RULES or not set(parts["method_options"]) <= {"vote", "shots"}:
+        if parts["method"] not in RULES or not set(parts["method_options"]) <= {"vote", "shots", "centre"}:
             raise InputError(f"its method is {ascii(parts['method'])[:40]} with options of its own; this service "
                              f"takes {', '.join(RULES)}")
         if classes["type"] != np.array(classes["values"]).dtype.str or not classes["type"].startswith("<U"):
