@@ -1,6 +1,6 @@
 """The quick start: photographs of fruit, a table of methods, "none of these", a report; no network, two minutes."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +9,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
+from .assembly import assemble
 from .checkpoints import write_file
 from .classifier import FewShotClassifier
 from .data.folders import ImageSet
@@ -16,9 +17,8 @@ from .data.samples import draw_clutter, fruit, fruit_file
 from .episodes import Episode, sample_episodes
 from .images import Source
 from .intervals import accuracy_of, paired_difference
-from .methods import build_method
 from .methods.ablation import score_rules
-from .methods.base import DescriptorMethod
+from .methods.base import DescriptorMethod, Method
 from .pictures import batches, read_pixels
 from .predictions import Prediction, predict_each
 from .report import write_report
@@ -63,7 +63,8 @@ def demo_lines(out: Path, episodes: int, watched: Watched) -> Iterator[str]:
     yield f"  the photographs, what counted in them and what it matched: {out / 'report.html'}"
     yield f"\n{episodes} such tasks, {WAYS}-way {SHOTS}-shot, the same for every method:"
     maps = embedded(classifier, watched(list(images.images), "looking at all pictures"))
-    yield from table_lines(maps, images.labels, episodes)
+    methods = {name: assemble(name, classifier.parts_.backbone).method for name in METHODS}
+    yield from table_lines(maps, images.labels, episodes, methods)
     yield NEXT
 
 
@@ -135,9 +136,8 @@ def embedded(classifier: FewShotClassifier, images: Iterable[Source]) -> Tensor:
 
 
 @torch.inference_mode()
-def table_lines(maps: Tensor, labels: np.ndarray, episodes: int) -> Iterator[str]:
+def table_lines(maps: Tensor, labels: np.ndarray, episodes: int, methods: Mapping[str, Method]) -> Iterator[str]:
     """The accuracy of each method with its interval, and its paired difference from the first."""
-    methods = {name: build_method(name, channels=maps.shape[1]) for name in METHODS}
     rules = {name: method for name, method in methods.items() if isinstance(method, DescriptorMethod)}
 
     def play(episode: Episode) -> dict[str, float]:
@@ -147,9 +147,9 @@ def table_lines(maps: Tensor, labels: np.ndarray, episodes: int) -> Iterator[str
         return {name: float((score.argmax(1) == episode.query_labels).float().mean()) for name, score in scores.items()}
 
     played = [play(episode) for episode in sample_episodes(labels, WAYS, SHOTS, UNSEEN, episodes=episodes)]
-    values = {name: np.array([each[name] for each in played]) for name in METHODS}
-    first = METHODS[0]
+    values = {name: np.array([each[name] for each in played]) for name in methods}
+    first = next(iter(methods))
     yield f"  {'method':15s}{'accuracy, %':17s}beside {first}, on the same tasks"
-    for name in METHODS:
+    for name in methods:
         beside = "" if name == first else str(paired_difference(values[name], values[first]))
         yield f"  {name:15s}{accuracy_of(values[name][None])!s:17s}{beside}".rstrip()

@@ -2,6 +2,7 @@
 
     python examples/choose_defaults.py layers fruit            # the demo's photographs
     python examples/choose_defaults.py reject CUB/val          # any folder of class folders
+    python examples/choose_defaults.py centre fruit            # descriptors measured from the mean of the labelled ones
 
 Every picture passes the network once, with its mirror image and four random windows; the maps of three layers are kept
 in the cache folder, so a second run starts at the episodes.
@@ -43,6 +44,8 @@ KEPT = ("14x14x112", "7x7x192", "7x7x320")                     # layers whose ma
 WINDOWS = ("crop0", "crop1", "crop2", "crop3")
 LAYERS_TRIED = (*KEPT, "joined")
 TRIED = ("dmn4", "dmn4:vote=log-odds", "mn4", "dn4", "odm", "protonet", "meta-baseline", "rfs", "metaoptnet-rr")
+CENTRED = ("dmn4:centre=shots", "dmn4", "dmn4:vote=log-odds,centre=shots", "dmn4:vote=log-odds", "dn4:centre=shots",
+           "dn4", "mn4:centre=shots", "mn4", "odm:centre=shots", "odm")
 SHOTS = (1, 2, 5, 10)
 LAYER = "7x7x320"
 QUERIES = 6
@@ -121,15 +124,21 @@ def play(plain: Tensor, windows: list[Tensor], labels: np.ndarray, shots: int, e
     return {name: np.array(each) for name, each in values.items()}
 
 
-def accuracies(maps: dict[str, Tensor], labels: np.ndarray, episodes: int) -> dict[str, dict[int, np.ndarray]]:
+def written_method(text: str, channels: int) -> Method:
+    """The method written as "name:option=value,..."."""
+    name, _, options = text.partition(":")
+    return build_method(name, channels=channels, **parse_options(options))
+
+
+def accuracies(maps: dict[str, Tensor], labels: np.ndarray, episodes: int, layers: tuple[str, ...] = LAYERS_TRIED,
+               tried: tuple[str, ...] = TRIED) -> dict[str, dict[int, np.ndarray]]:
     """Accuracies "method, layer" -> shots -> (episodes,), the same episodes for all."""
     values_of: dict[str, dict[int, np.ndarray]] = {}
-    with progress("episodes", len(LAYERS_TRIED) * len(SHOTS)) as bar:
-        for layer in LAYERS_TRIED:
+    with progress("episodes", len(layers) * len(SHOTS)) as bar:
+        for layer in layers:
             plain = layer_maps(maps, "plain", layer)
-            windows = [layer_maps(maps, name, layer) for name in WINDOWS]
-            methods = {text: build_method(text.split(":")[0], channels=plain.shape[1],
-                                          **parse_options(text.partition(":")[2])) for text in TRIED}
+            windows = [layer_maps(maps, name, layer) for name in WINDOWS if f"{name}/{LAYER}" in maps]
+            methods = {text: written_method(text, plain.shape[1]) for text in tried}
             for shots in SHOTS:
                 for text, values in play(plain, windows, labels, shots, episodes, methods).items():
                     values_of.setdefault(f"{text}, {layer}", {})[shots] = values
@@ -156,7 +165,7 @@ def judge_strangers(maps: dict[str, Tensor], labels: np.ndarray, layer: str, sho
     """Measures of calibration and rejection, in words: 5 known classes and 5 that were never seen in each episode."""
     views = {0: layer_maps(maps, "plain", layer)} | ({} if shots > 1 else {
         place: layer_maps(maps, look, layer) for place, look in enumerate(("flip", *WINDOWS), 1)})
-    method, protonet = build_method(name, channels=views[0].shape[1]), build_method("protonet")
+    method, protonet = written_method(name, views[0].shape[1]), build_method("protonet")
     rows: dict[str, list[float]] = {}
     sure: dict[str, list[np.ndarray]] = {}
     for episode in sample_episodes(labels, 10, shots, QUERIES, episodes=episodes, seed=100 + shots):
@@ -214,7 +223,7 @@ def rejection_table(results: dict[int, dict[str, str]]) -> list[str]:
             *(f"| {key} | {' | '.join(each[key] for each in results.values())} |" for key in results[SHOTS[0]])]
 
 
-# ----------------------------------------------------------------------------------------------------- the two commands
+# -------------------------------------------------------------------------------------------------------- the commands
 
 app = typer.Typer(help=__doc__)
 Out = Annotated[Path, typer.Option("-o", "--out", help="Folder for the table.")]
@@ -229,8 +238,16 @@ def layers(data: str, out: Out = Path("defaults"), per_class: int = 30, episodes
 
 
 @app.command()
-def reject(data: str, out: Out = Path("defaults"), per_class: int = 30, episodes: int = 200, method: str = "dmn4",
-           layer: str = LAYER) -> None:
+def centre(data: str, out: Out = Path("defaults"), per_class: int = 30, episodes: int = 200) -> None:
+    """Descriptors measured from the mean of the labelled ones beside those measured from zero."""
+    images = chosen_pictures(data, per_class)
+    played = accuracies(stored_maps(images, ("plain",)), images.labels, episodes, (LAYER,), CENTRED)
+    report(out / f"{images.name}-centre.md", images, episodes, accuracy_table(played, f"{CENTRED[0]}, {LAYER}"))
+
+
+@app.command()
+def reject(data: str, out: Out = Path("defaults"), per_class: int = 30, episodes: int = 200,
+           method: str = "dmn4:centre=shots", layer: str = LAYER) -> None:
     """"None of these" and calibration, beside the softmax of protonet; and what a float16 pool costs."""
     images = chosen_pictures(data, per_class)
     maps = stored_maps(images)

@@ -82,9 +82,12 @@ def test_the_example_that_chooses_defaults_runs(kinds, tmp_path, monkeypatch):
     defaults.SHOTS = (1, 2)
     defaults.layers(str(kinds), tmp_path, per_class=8, episodes=2)
     defaults.reject(str(kinds), tmp_path, per_class=8, episodes=2)
-    layers, reject = (next(tmp_path.glob(f"*-{name}.md")).read_text() for name in ("layers", "reject"))
+    defaults.centre(str(kinds), tmp_path, per_class=8, episodes=2)
+    layers, reject, centre = (next(tmp_path.glob(f"*-{name}.md")).read_text()
+                              for name in ("layers", "reject", "centre"))
     assert layers.count("| dmn4 |") == len(defaults.LAYERS_TRIED)
     assert "| strangers rejected |" in reject
+    assert centre.count(defaults.LAYER) == len(defaults.CENTRED)
 
 
 def test_the_example_of_unlabelled_pictures_runs(kinds, tmp_path, monkeypatch):
