@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from .backbones import BACKBONES, build_backbone
 from .backbones.base import Backbone
+from .backbones.folding import folded
 from .backbones.loading import PACKAGED, shipped_weights
 from .checkpoints import fill, load_model, load_tensors, part
 from .errors import InputError, choose
@@ -36,6 +38,11 @@ class Parts:
     method_name: str
     method_options: dict[str, Any]
     packaged: str | None                                      # name of weights that come with a package
+
+    @cached_property
+    def embedder(self) -> nn.Module:
+        """The backbone as it looks at pictures: the same maps, sooner."""
+        return folded(self.backbone)
 
     def to(self, device: str) -> "Parts":
         """The same on another device."""

@@ -24,7 +24,7 @@ from .methods.descriptors import SupportPool
 from .methods.mn4_semi import AdoptingMethod
 from .methods.semi import SemiMethod, check_unlabelled
 from .modelfile import pack_bytes, read_modelfile, unpack_bytes, write_modelfile
-from .pictures import LOOKS, batches, check_images, look, places_of, read_pixels, thumbnail
+from .pictures import LOOKS, at_once, batches, check_images, look, places_of, read_pixels, thumbnail
 from .reject import Calibration, calibrate, found
 from .shots import Shots
 
@@ -206,10 +206,10 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
     def embed(self, pixels: Tensor, place: int = 0) -> Tensor:
         """Maps of pictures, or of one of their LOOKS: bytes (B, h, w, 3) -> (B, C, H, W)."""
         seen = look(pixels, self.parts_.transform, place).to(self.device)
-        maps = self.parts_.backbone(seen)
-        if not isinstance(maps, Tensor) or maps.ndim != 4:
+        parts = [self.parts_.embedder(some) for some in seen.split(at_once(seen))]
+        if not all(isinstance(maps, Tensor) and maps.ndim == 4 for maps in parts):
             raise InputError("the backbone gives no maps (images, channels, height, width) for these pictures")
-        return maps.float().cpu()
+        return torch.cat(parts).float().cpu()
 
     def _pixels(self, images: Iterable[Source]) -> Iterator[Tensor]:
         """The pictures as bytes, a batch at a time: (B, h, w, 3)."""

@@ -11,6 +11,7 @@ from torch.testing import assert_close
 
 from dmn4.backbones import BACKBONES, FORMS, build_backbone, loading
 from dmn4.backbones.dropblock import drop_squares, seed_chance, squares
+from dmn4.backbones.folding import folded
 from dmn4.backbones.resnet12 import ABLATIONS, ablation_sizes
 from dmn4.errors import InputError
 
@@ -29,6 +30,33 @@ def map_shape(name, side=84, **options):
 
 def pictures(side, count=2, seed=0, dtype=torch.float32):
     return torch.randn(count, 3, side, side, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+def test_folded_batch_norms_leave_the_maps_as_they_are(name):
+    torch.manual_seed(0)
+    options = {"width": 0.1} if "width" in inspect.signature(BACKBONES[name]).parameters else {}
+    network = build_backbone(name, **options).double().eval()
+    for layer in network.modules():
+        if isinstance(layer, torch.nn.BatchNorm2d):           # as if it had been trained
+            for values in (layer.weight, layer.bias, layer.running_mean, layer.running_var):
+                values.data.uniform_(0.5, 1.5)
+    images = pictures(64, dtype=torch.float64)
+    before = {key: tensor.clone() for key, tensor in network.state_dict().items()}
+    with torch.no_grad():
+        assert_close(folded(network)(images), network(images))
+    assert_close(network.state_dict(), before)
+    assert folded(network).out_channels == network.out_channels
+
+
+def test_no_batch_norm_of_efficientnet_is_left_when_folded():
+    network = folded(build_backbone("efficientnet_lite0"))
+    assert not any(isinstance(layer, torch.nn.BatchNorm2d) for layer in network.modules())
+
+
+def test_networks_from_elsewhere_are_not_folded():
+    network = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4))
+    assert folded(network) is network
 
 
 PUBLISHED = [                                                 # parameters, map of an 84-pixel image

@@ -70,6 +70,14 @@ def test_probabilities_add_up_and_agree_with_the_prediction(fitted):
     assert (fitted.classes_[probabilities.argmax(1)] == fitted.predict(pictures)).all()
 
 
+def test_maps_do_not_depend_on_how_many_are_embedded_at_a_time(monkeypatch):
+    clf = FewShotClassifier(backbone=Eye()).fit(*labelled(2))
+    pixels = read_pixels(painted("red", 5), clf.parts_.transform)
+    whole = clf.embed(pixels)
+    monkeypatch.setattr("dmn4.pictures.CPU_PIXELS", 2 * 12 * 12)
+    assert torch.equal(clf.embed(pixels), whole)
+
+
 def test_of_a_stream_only_a_batch_is_in_memory(monkeypatch):
     classifier, asked, most = eye(batch_size=2).fit(*labelled(2)), [0], [0]
 

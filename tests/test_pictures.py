@@ -7,7 +7,7 @@ from toy_pictures import painted
 
 from dmn4.errors import InputError
 from dmn4.images import Transform
-from dmn4.pictures import LOOKS, batches, look, places_of, read_pixels, thumbnail
+from dmn4.pictures import LOOKS, at_once, batches, look, places_of, read_pixels, thumbnail
 
 SMALL = Transform(12, (12, 12))
 
@@ -33,6 +33,11 @@ def test_two_windows_of_a_picture_differ_and_a_flip_is_a_mirror():
     plain, flip, first, second = (look(pixels, SMALL, place) for place in range(4))
     assert torch.equal(flip, plain.flip(-1))
     assert not torch.equal(first, second)
+
+
+@pytest.mark.parametrize(("side", "count"), [(224, 6), (448, 1), (2000, 1)])
+def test_a_processor_embeds_few_pictures_at_a_time(side, count):
+    assert at_once(torch.empty(32, 3, side, side, device="meta")) == count
 
 
 def test_views_are_found_by_kind():

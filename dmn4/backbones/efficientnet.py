@@ -61,11 +61,11 @@ class SameConv2d(nn.Conv2d):
     def forward(self, maps: Tensor) -> Tensor:
         kernel, stride = self.kernel_size[0], self.stride[0]
         if stride == 1:
-            return F.conv2d(maps, self.weight, padding=kernel // 2, groups=self.groups)
+            return F.conv2d(maps, self.weight, self.bias, padding=kernel // 2, groups=self.groups)
         down, across = (max(kernel - stride if size % stride == 0 else kernel - size % stride, 0)
                         for size in maps.shape[2:])
         maps = F.pad(maps, [across // 2, across - across // 2, down // 2, down - down // 2])
-        return F.conv2d(maps, self.weight, stride=stride, groups=self.groups)
+        return F.conv2d(maps, self.weight, self.bias, stride=stride, groups=self.groups)
 
 
 def convolution(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1,
