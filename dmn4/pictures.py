@@ -42,7 +42,7 @@ def read_pixels(sources: Sequence[Source], transform: Transform) -> Tensor:
     """The pictures at the size the transform starts from, read in parallel: bytes (B, h, w, 3)."""
     size = transform.size if transform.resize is None else transform.resize
     with ThreadPoolExecutor(max_workers=4) as readers:
-        pixels = list(readers.map(lambda source: resize_image(read_image(source), size), sources))
+        pixels = list(readers.map(lambda source: resize_image(read_image(source, size), size), sources))
     return torch.from_numpy(np.stack(pixels))
 
 

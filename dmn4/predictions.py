@@ -146,7 +146,7 @@ def why_left_out(sources: Iterable[Source]) -> list[str]:
 def why_unreadable(source: Source) -> str:
     """Why a picture cannot be read, or nothing."""
     try:
-        read_image(source)
+        read_image(source, size=1)                            # as small as it can be decoded
     except InputError as error:
         return str(error)
     return ""

@@ -70,6 +70,42 @@ def test_a_picture_taken_sideways_is_turned_upright(tmp_path):
     assert pixels[-1, 0].tolist() == list(BLUE)
 
 
+@pytest.fixture
+def huge(tmp_path):
+    """A photograph far larger than a network looks at, taken sideways."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    rng = np.random.default_rng(0)
+    scene = Image.fromarray(rng.integers(0, 256, (15, 20, 3), dtype=np.uint8)).resize((2000, 1500))
+    scene.save(tmp_path / "huge.jpg", quality=90, exif=exif)
+    return tmp_path / "huge.jpg"
+
+
+@pytest.mark.parametrize(("size", "shape"), [(None, (2000, 1500)), (800, (2000, 1500)), (224, (1000, 750)),
+                                             ((100, 80), (500, 375)), (1, (250, 188))])
+def test_a_large_jpeg_is_decoded_at_twice_the_size_that_is_asked_for_or_more(huge, size, shape):
+    assert read_image(huge, size).shape == (*shape, 3)
+
+
+def test_scaled_down_a_large_jpeg_is_the_same_however_it_was_decoded(huge):
+    whole, soon = (resize_image(read_image(huge, size), 224).astype(int) for size in (None, 224))
+    assert np.abs(whole - soon).mean() < 1
+    assert np.abs(whole - soon).max() < 10
+
+
+def test_a_large_jpeg_that_is_cut_off_is_refused_at_any_size(huge):
+    huge.write_bytes(huge.read_bytes()[:-5000])
+    for size in (None, 224, 1):
+        with pytest.raises(InputError, match="the file is truncated"):
+            read_image(huge, size)
+
+
+def test_a_picture_that_the_user_opened_is_left_as_it_was(huge):
+    with Image.open(huge) as image:
+        read_image(image, 224)
+        assert image.size == (2000, 1500)
+
+
 def test_grey_palette_and_cmyk_become_rgb():
     grey = Image.new("L", (4, 4), 100)
     assert read_image(grey)[0, 0].tolist() == [100, 100, 100]
