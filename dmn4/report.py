@@ -78,7 +78,7 @@ def picture_row(image: Source, truth: str, said: Any, classes: list[str]) -> dic
     name = describe_source(image).strip("'") if isinstance(image, str | Path) else ""
     if said.error:
         return {"name": name, "truth": truth, "error": said.error}
-    picture = as_picture(image)
+    picture = as_picture(image, QUERY)
     return {"name": name, "truth": truth, "known": truth in classes, "shape": round(picture.width / picture.height, 4),
             "label": NONE if said.label is None else str(said.label),
             "chances": [round(said.probabilities[one], 4) for one in classes],

@@ -26,9 +26,9 @@ def class_colours(order: list[int]) -> dict[int, Colour]:
     return {label: PALETTE[place] if place < len(PALETTE) else OTHER for place, label in enumerate(order)}
 
 
-def as_picture(source: Source) -> Image.Image:
-    """A picture in any form as a Pillow image."""
-    return Image.fromarray(read_image(source))
+def as_picture(source: Source, size: int | None = None) -> Image.Image:
+    """A picture in any form as a Pillow image; `size`: the side of the square it will be scaled to, if it is known."""
+    return Image.fromarray(read_image(source, size))
 
 
 class Sheet:
