@@ -5,7 +5,6 @@ import inspect
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -33,21 +32,17 @@ class Parts:
     """What classifies, ready to be called; with the names and options that rebuild it."""
 
     backbone: nn.Module
+    embedder: nn.Module                                       # the backbone as it looks at pictures: folded
     transform: Transform
     method: Method
     method_name: str
     method_options: dict[str, Any]
     packaged: str | None                                      # name of weights that come with a package
 
-    @cached_property
-    def embedder(self) -> nn.Module:
-        """The backbone as it looks at pictures: the same maps, sooner."""
-        return folded(self.backbone)
-
     def to(self, device: str) -> "Parts":
         """The same on another device."""
-        self.backbone.to(device)
-        self.method.to(device)
+        for module in (self.backbone, self.embedder, self.method):
+            module.to(device)
         return self
 
     def about(self) -> dict[str, Any]:
@@ -83,7 +78,8 @@ def assemble(method: str, backbone: str | nn.Module, weights: str | Path | None 
         raise InputError(f"method {method!r} holds layers that were never trained: give weights= of a model that "
                          "`dmn4 train` trained with it, or choose a method without such layers, dmn4 for instance")
     transform = sized(found.transform or usual_transform(found.backbone), image_size)
-    return Parts(found.backbone.eval(), transform, chosen.eval(), method, options, found.packaged)
+    backbone = found.backbone.eval()
+    return Parts(backbone, folded(backbone), transform, chosen.eval(), method, options, found.packaged)
 
 
 def rebuild(about: Mapping[str, Any], tensors: Mapping[str, Tensor], backbone: nn.Module | None, source: str) -> Parts:
@@ -103,8 +99,8 @@ def rebuild(about: Mapping[str, Any], tensors: Mapping[str, Tensor], backbone: n
     fill(method, part(tensors, "method."), source)
     settings: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value
                                 for name, value in about["transform"].items()}
-    return Parts(network.eval(), Transform(**settings), method.eval(), about["method"], about["method_options"],
-                 packaged)
+    return Parts(network.eval(), folded(network), Transform(**settings), method.eval(), about["method"],
+                 about["method_options"], packaged)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from dmn4.data.samples import fruit
 from dmn4.episodes import sample_episodes
 from dmn4.images import Transform
 from dmn4.intervals import accuracy_of, paired_difference
+from dmn4.memory import keep_freed_memory
 from dmn4.methods import build_method
 from dmn4.methods.ablation import score_rules
 from dmn4.methods.base import DescriptorMethod, Method
@@ -83,6 +84,7 @@ def stored_maps(images: ImageSet, wanted: tuple[str, ...] = ("plain", "flip", *W
 @torch.inference_mode()
 def embedded(backbone: Backbone, images: ImageSet, view: Callable[[Tensor], Tensor], says: str) -> dict[str, Tensor]:
     """The maps of the KEPT layers of every picture, from one pass: layer -> (n, C, H, W)."""
+    keep_freed_memory()
     parts: dict[str, list[Tensor]] = {layer: [] for layer in KEPT}
     with progress(says, len(images)) as bar:
         for start in range(0, len(images), 32):

@@ -221,8 +221,15 @@ def test_all_classifiers_share_one_backbone(client, known):
     client.post("/api/models", files={"model": client.get(f"{known}/model").content})
     client.post(f"{known}/shots", data={"labels": ["red"]}, files={"pictures": picture("red", 5)})
     service = client.app.state.service
-    networks = {id(entry.classifier.parts_.backbone) for entry in service.store}
-    assert networks == {id(service.teacher.parts.backbone)}
+    shared = service.teacher.parts
+    for entry in service.store:
+        assert entry.classifier.parts_.backbone is shared.backbone
+        assert entry.classifier.parts_.embedder is shared.embedder
+
+
+def test_a_model_with_centred_descriptors_is_taken(client, tmp_path):
+    content = rewritten(tmp_path, lambda about: about["parts"].update(method_options={"centre": "shots"}))
+    assert client.post("/api/models", files={"model": content}).status_code == 201
 
 
 # ---------------------------------------------------------------------------------------------------------- progress

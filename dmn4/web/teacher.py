@@ -4,6 +4,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -86,8 +87,8 @@ class Teacher:
                 reason = str(error).replace(str(path), "the file sent") if isinstance(error, InputError) else "damaged"
                 raise InputError(f"cannot open the model file: {reason}") from None
         own = classifier.parts_
-        return self.share(classifier, Parts(self.parts.backbone, self.parts.transform, own.method, own.method_name,
-                                            own.method_options, self.parts.packaged))
+        return self.share(classifier, replace(self.parts, method=own.method, method_name=own.method_name,
+                                              method_options=own.method_options))
 
     def check_description(self, path: Path) -> None:
         """Refuse a file made with another backbone, preprocessing or method, before anything is built from it."""
