@@ -56,6 +56,14 @@ def test_fit_says_what_it_learnt_and_what_comes_next(home, capsys):
     assert "next: dmn4 predict" in out
 
 
+def test_options_of_the_method_are_written_behind_its_name(home, tmp_path, capsys):
+    arguments = ["fit", home / "photos", "-o", tmp_path / "a.dmn4", "--backbone", "conv4-classic", "--weights",
+                 home / "small.safetensors", "--method", "mn4:rule=mnn-relaxed,centre=shots"]
+    assert run(arguments, capsys)[0] == 0
+    method = load(tmp_path / "a.dmn4").parts_.method
+    assert (method.rule, method.centre) == ("mnn-relaxed", "shots")
+
+
 def test_a_broken_picture_among_labelled_ones_is_a_warning(home, tmp_path, capsys):
     photos(tmp_path / "p" / "red", "red", 2)
     photos(tmp_path / "p" / "blue", "blue", 2)
@@ -170,6 +178,7 @@ def test_a_file_that_still_grows_is_waited_for(tmp_path, monkeypatch):
     (["fit", "inbox", "-o", "a.dmn4"], "images but no class folders"),
     (["fit", "photos", "-o", "empty"], "'empty' is a folder; give the name of a file"),
     (["fit", "photos", "-o", "a.dmn4", "--method", "dmn5"], "unknown method 'dmn5'; choose one of"),
+    (["fit", "photos", "-o", "a.dmn4", "--method", "dmn4:centre"], "cannot read the option 'centre'"),
     (["fit", "photos", "-o", "a.dmn4", "--unlabelled", "gone"], "there is no file or folder 'gone'"),
 ])
 def test_a_mistake_is_one_line_and_exit_code_2(home, capsys, monkeypatch, arguments, message):

@@ -42,7 +42,7 @@ def demo(out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the t
 def fit(photos: Annotated[Path, typer.Argument(metavar="PHOTOS", help="PHOTOS/class/*.jpg, a few pictures each.")],
         out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")],
         unlabelled: Annotated[Path | None, typer.Option(help="Folder of pictures without labels.")] = None,
-        method: Annotated[str, typer.Option(help="How pictures are compared.")] = "dmn4",
+        method: Annotated[str, typer.Option(help="How pictures are compared: NAME:option=value,...")] = "dmn4",
         backbone: Annotated[str, typer.Option(help="The network that describes them.")] = "efficientnet_lite0",
         weights: Annotated[str | None, typer.Option(help="A .safetensors file, in place of the usual weights.")] = None,
         layer: Annotated[str | None, typer.Option(help="Where efficientnet_lite0 is cut.")] = None,
@@ -52,13 +52,16 @@ def fit(photos: Annotated[Path, typer.Argument(metavar="PHOTOS", help="PHOTOS/cl
     from dmn4.classifier import FewShotClassifier
     from dmn4.data.folders import read_folder
     from dmn4.predictions import gather, readable, readable_files
+    from dmn4.recipes import parse_options
 
     if out.is_dir():
         raise InputError(f"{str(out)!r} is a folder; give the name of a file, such as {str(out / 'birds.dmn4')!r}")
     with plain_warnings():
         images = readable(read_folder(photos))
         more = None if unlabelled is None else readable_files(gather([unlabelled]))
-        classifier = FewShotClassifier(method, backbone, weights=weights, layer=layer, image_size=image_size)
+        name, _, options = method.partition(":")
+        classifier = FewShotClassifier(name, backbone, weights=weights, layer=layer, image_size=image_size,
+                                       method_options=parse_options(options))
         start = time.monotonic()
         labels = [images.classes[label] for label in images.labels]
         classifier.fit(watched(list(images.images), "looking at pictures"), labels,
