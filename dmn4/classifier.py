@@ -209,7 +209,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
         parts = [self.parts_.embedder(some) for some in seen.split(at_once(seen))]
         if not all(isinstance(maps, Tensor) and maps.ndim == 4 for maps in parts):
             raise InputError("the backbone gives no maps (images, channels, height, width) for these pictures")
-        return torch.cat(parts).float().cpu()
+        return torch.cat(parts).float().cpu().contiguous()    # as a file holds them: sums come out the same
 
     def _pixels(self, images: Iterable[Source]) -> Iterator[Tensor]:
         """The pictures as bytes, a batch at a time: (B, h, w, 3)."""

@@ -39,6 +39,18 @@ def test_a_saved_classifier_holds_trained_backbone_and_layers(trained, tmp_path)
     assert np.array_equal(load(tmp_path / "a.dmn4").predict_proba(queries), expected)
 
 
+@pytest.mark.parametrize("method", ["dmn4", "dmn4-semi", "protonet", "rfs", "meta-baseline"])
+def test_a_loaded_classifier_says_the_same_to_the_bit(method, tmp_path):
+    options = {"centre": "shots"} if method.startswith("dmn4") else None
+    classifier = FewShotClassifier(method, "conv4-classic", weights="cub", method_options=options).fit(*labelled(3))
+    classifier.save(tmp_path / "a.dmn4")
+    queries = labelled(4, seed=3)[0]
+    again = load(tmp_path / "a.dmn4")
+    assert again.shots_.maps.stride() == classifier.shots_.maps.stride()     # another layout would sum in another order
+    assert np.array_equal(again.predict_proba(queries), classifier.predict_proba(queries))
+    assert np.array_equal(again.decision_function(queries), classifier.decision_function(queries))
+
+
 def test_weights_of_another_backbone_are_refused_by_name(trained, tmp_path):
     with pytest.raises(InputError, match="were trained with backbone 'conv4-classic', not 'resnet12'"):
         assemble("dmn4", "resnet12", trained)
