@@ -55,8 +55,20 @@ def read_json(path: Path) -> Any:
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
     """Write tensors and what is known `about` them (strings as they are, the rest as JSON) to a safetensors file."""
     texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in about.items()}
+    write_file(path, packed(tensors, {"format": FORMAT} | texts))
+
+
+def packed(tensors: Mapping[str, Tensor], texts: dict[str, str]) -> bytes:
+    """The bytes of a safetensors file. Equal content gives equal bytes, so that equal trainings have equal checksums.
+
+    The library writes the texts in an order of chance, so the header is written anew, its entries in order.
+    """
     whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    write_file(path, save(whole, {"format": FORMAT} | texts))
+    content = save(whole, texts)
+    end = 8 + int.from_bytes(content[:8], "little")           # eight bytes tell the length of the header
+    header = json.dumps(json.loads(content[8:end]), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header + content[end:]
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:

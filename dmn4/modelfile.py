@@ -8,10 +8,9 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
-from .checkpoints import write_file
+from .checkpoints import packed, write_file
 from .errors import InputError
 
 VERSION = 1
@@ -21,8 +20,7 @@ KEY = "dmn4-classifier"                                       # the entry of the
 def write_modelfile(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
     """Put tensors and what is known `about` them at `path`, whole or not at all."""
     text = json.dumps({"version": VERSION, **about}, allow_nan=False)
-    whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    write_file(path, save(whole, {KEY: text}))
+    write_file(path, packed(tensors, {KEY: text}))
 
 
 def read_modelfile(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

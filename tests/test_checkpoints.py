@@ -47,6 +47,19 @@ def test_a_saved_backbone_is_read_by_build_backbone(tmp_path):
     assert torch.equal(build_backbone("conv4", tmp_path / "b.safetensors").eval()(images), backbone(images))
 
 
+def test_equal_content_is_written_as_equal_bytes(tmp_path):
+    about = {f"fact {number}": "text" for number in range(12)} | {"ä": "ö"}
+    written = set()
+    for number in range(8):
+        save_tensors(tmp_path / f"{number}", {"b": torch.ones(3), "a": torch.zeros(2, dtype=torch.half)}, about)
+        written.add((tmp_path / f"{number}").read_bytes())
+    assert len(written) == 1
+    tensors, found = load_tensors(tmp_path / "0")
+    assert found.items() >= about.items()
+    assert tensors["a"].tolist() == [0, 0]
+    assert tensors["b"].tolist() == [1, 1, 1]
+
+
 def test_the_mean_of_two_trainings_lies_between_them(tmp_path):
     backbones = [build_backbone("conv4", width=0.125) for _ in range(2)]
     for name, backbone in zip("ab", backbones, strict=True):
