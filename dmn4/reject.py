@@ -5,15 +5,14 @@ picture of a known class looks (leave-one-out). Without its own class they judge
 (leave-class-out). Where all classes have a single picture, flipped and cropped views of it take its place.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from scipy.optimize import minimize_scalar
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
+from .confidence import Score, fit_temperature, single_shot_temperature, strange_scores, usual_power
 from .methods.descriptors import describe, pool_support
 from .methods.neighbors import discriminative_mutual, search
 from .methods.vectors import class_means, cosines, pooled
@@ -22,7 +21,6 @@ from .shots import Shots
 
 ROUNDS = 10                                                   # at most; each costs one scoring of N pictures
 UNCALIBRATED = "uncalibrated"
-Score = Callable[[Shots, Tensor], Tensor]                     # support, query maps (Q, C, H, W) -> scores (Q, N)
 
 
 @dataclass(frozen=True)
@@ -92,12 +90,22 @@ def calibrate(score: Score, shots: Shots) -> Calibration:
     labels = torch.cat([trial.labels for trial in trials])
     if not len(labels):
         return Calibration()
-    scores = torch.cat([score(trial.support, trial.query) for trial in trials])
     known = torch.cat([found(trial.support, trial.query) for trial in trials])
     strangers = torch.cat([found(trial.support, trial.query, trial.labels) for trial in trials])
     lead = source == "leave-one-out" and len(shots.counts) > 2          # the lead of a view is far above a picture's
     weights, bias = fit_rejection(known.numpy(), strangers.numpy(), lead)
-    return Calibration(source, len(labels), fit_temperature(scores, labels), weights, bias)
+    return Calibration(source, len(labels), temperature(score, shots, trials), weights, bias)
+
+
+def temperature(score: Score, shots: Shots, trials: list[Trial]) -> float:
+    """The temperature of a classifier's scores: from its trials or, beside views alone, from strangers."""
+    ways, single = len(shots.counts), bool((shots.counts == 1).all())
+    if single and ways > 2:
+        return single_shot_temperature(strange_scores(score, shots), ways)
+    scores = torch.cat([score(trial.support, trial.query) for trial in trials])
+    labels = torch.cat([trial.labels for trial in trials])
+    before, after = (usual_power(ways, float(some.counts.float().mean())) for some in (trials[0].support, shots))
+    return fit_temperature(scores, labels, before, after)
 
 
 def rounds(shots: Shots) -> list[Trial]:
@@ -122,24 +130,6 @@ def found(support: Shots, query: Tensor, own: Tensor | None = None) -> Tensor:
     """The evidence of pictures beside a support set, its own views left out: (Q, C, H, W) -> (Q, 2)."""
     plain = support.rows(support.look == 0)
     return evidence(query, plain.maps.float(), plain.labels, own)
-
-
-def fit_temperature(scores: Tensor, labels: Tensor) -> float:
-    """The temperature under which the scores are the best probabilities: (Q, N), (Q,) -> above 0.
-
-    Even if all answers are right, the right ones get (Q + 1) / (Q + 2), as Laplace would say, not certainty.
-    """
-    count, ways = scores.shape
-    wrong = 1 / (count + 2)
-    target = torch.full((count, ways), wrong / max(ways - 1, 1), dtype=torch.float64)
-    target[torch.arange(count), labels] = 1 - wrong
-    scores = scores.double()
-    spread = float(scores.std(1).mean()) or 1.0
-
-    def loss(power: float) -> float:
-        return float(-(target * (scores / (spread * np.exp(power))).log_softmax(1)).sum(1).mean())
-
-    return spread * float(np.exp(minimize_scalar(loss, bounds=(-6, 6), method="bounded").x))
 
 
 def fit_rejection(known: np.ndarray, strangers: np.ndarray, lead: bool) -> tuple[tuple[float, float], float]:

@@ -90,6 +90,17 @@ def test_the_example_that_chooses_defaults_runs(kinds, tmp_path, monkeypatch):
     assert centre.count(defaults.LAYER) == len(defaults.CENTRED)
 
 
+def test_the_example_of_the_temperature_law_runs(kinds, tmp_path, monkeypatch):
+    monkeypatch.setenv("DMN4_CACHE", str(tmp_path))
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    law = example("temperature_law")
+    law.TRIED, law.WAYS, law.SHOTS = ("dmn4", "protonet"), (2, 3), (1, 2)
+    law.main([str(kinds)], tmp_path, per_class=8, episodes=2)
+    text = (tmp_path / "temperature-law.md").read_text()
+    assert text.count(f"| {kinds.parent.name}/{kinds.name} |") == len(law.TRIED)
+    assert "ln(ways)" in text
+
+
 def test_the_example_of_unlabelled_pictures_runs(kinds, tmp_path, monkeypatch):
     monkeypatch.setenv("DMN4_CACHE", str(tmp_path))
     semi = example("unlabelled_pictures")

@@ -3,12 +3,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from toy_episodes import as_maps
 
 from dmn4.methods import build_method
-from dmn4.reject import Calibration, calibrate, evidence, fit_rejection, fit_temperature, rounds
+from dmn4.reject import Calibration, calibrate, evidence, fit_rejection, rounds
 from dmn4.shots import Shots
 
 
@@ -103,25 +101,20 @@ def test_a_class_of_copies_is_a_single_picture():
     assert calibrate(score, shots_of(torch.cat([maps, maps]), labels * 2)).source == "uncalibrated"
 
 
-def test_temperature_of_answers_that_are_all_right_is_not_certainty():
-    scores = torch.tensor([[5.0, 0.0]] * 8)
-    calibration = Calibration(temperature=fit_temperature(scores, torch.zeros(8, dtype=torch.long)))
-    assert calibration.probabilities(scores)[0, 0].item() == pytest.approx(9 / 10, abs=1e-3)    # Laplace: (8+1)/(8+2)
+def test_the_temperature_of_single_pictures_does_not_depend_on_their_views():
+    def alone(support: Shots, query: torch.Tensor) -> torch.Tensor:
+        return score(support.rows(support.look == 0), query)
+
+    maps, labels = clusters(1)
+    found = {calibrate(alone, shots_of(torch.cat([maps, clusters(1, seed=seed)[0]]), labels * 2, [0] * 4 + [2] * 4,
+                                       [0, 1, 2, 3] * 2)).temperature for seed in (2, 3)}
+    assert len(found) == 1
 
 
-def test_answers_right_half_of_the_time_get_one_half():
-    scores, labels = torch.tensor([[3.0, 0.0]] * 6), torch.tensor([0, 1] * 3)
-    calibration = Calibration(temperature=fit_temperature(scores, labels))
-    assert calibration.probabilities(scores)[0, 0].item() == pytest.approx(0.5, abs=0.01)
-
-
-@given(st.floats(0.1, 50))
-def test_the_scale_of_the_scores_does_not_change_the_probabilities(scale):
-    scores = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
-    labels = scores.argmax(1).roll(2)
-    first, second = (Calibration(temperature=fit_temperature(each, labels)).probabilities(each)
-                     for each in (scores, scores * scale))
-    assert torch.allclose(first, second, atol=1e-3)
+def test_two_single_pictures_have_a_temperature_too():
+    maps, labels = clusters(1, classes=2)
+    shots = shots_of(torch.cat([maps, clusters(1, classes=2, seed=2)[0]]), labels * 2, [0, 0, 2, 2], [0, 1, 0, 1])
+    assert 0 < calibrate(score, shots).temperature < math.inf
 
 
 def test_more_evidence_never_makes_a_picture_stranger():
