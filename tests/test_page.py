@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 from toy_service import Patches, picture, running
 
+from dmn4.classifier import FewShotClassifier
 from dmn4.web import routes
 from dmn4.web.limits import read_pictures
 from dmn4.web.sample import Sample
@@ -325,3 +326,18 @@ def test_nothing_sticks_out_sideways(page, width):
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     stacked = page.locator("#partners").bounding_box()["y"] > page.locator("#query .frame").bounding_box()["y"] + 100
     assert stacked == (width < 620)
+
+
+def test_a_page_that_came_with_a_classifier_opens_it(browser, tmp_path):
+    pictures = [picture(colour, seed) for colour in ("red", "blue") for seed in range(3)]
+    FewShotClassifier(backbone=Patches()).fit(pictures, ["red"] * 3 + ["blue"] * 3).save(tmp_path / "colours.dmn4")
+    with running(Teacher(Patches()), tmp_path / "colours.dmn4") as address:
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.goto(address)
+        expect(page.get_by_role("heading", name="Ask")).to_be_visible()
+        page.get_by_label("Choose a picture to classify").set_input_files(files("blue", 8))
+        expect(page.locator("#verdict")).to_have_text("blue")
+        page.get_by_role("button", name="Start over").click()
+        page.get_by_role("button", name="Ask colours").click()
+        expect(page.get_by_role("heading", name="Ask")).to_be_visible()
+        page.close()

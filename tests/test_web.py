@@ -14,6 +14,8 @@ from toy_service import Patches, picture, shots
 
 import dmn4
 from dmn4.classifier import FewShotClassifier
+from dmn4.cli import main
+from dmn4.errors import InputError
 from dmn4.web import sample
 from dmn4.web.app import create_app
 from dmn4.web.guard import Guard
@@ -479,3 +481,55 @@ def test_limits_can_be_read(client):
     assert about["limits"]["classifiers"] == Limits().classifiers
     assert about["backbone"] == "Patches"
     assert replace(Limits(), **about["limits"]) == Limits()
+
+
+# --------------------------------------------------------------------------------------------- classifiers of the owner
+
+@pytest.fixture
+def model(tmp_path):
+    """A file as `dmn4 fit` writes it."""
+    pictures = [picture(colour, seed) for colour in ("red", "green") for seed in range(3)]
+    path = tmp_path / "my colours.dmn4"
+    FewShotClassifier(backbone=Patches()).fit(pictures, ["red"] * 3 + ["green"] * 3).save(path)
+    return path
+
+
+def test_a_model_of_the_owner_answers_under_the_name_of_its_file(model):
+    with client_of() as client:
+        client.app.state.service.host(model)
+        assert client.get("/api/about").json()["hosted"] == ["my-colours"]
+        said = client.post("/api/classifiers/my-colours/predictions", files={"picture": picture("green", 7)}).json()
+        expected = dmn4.load(model, backbone=Patches()).predict_proba([picture("green", 7)])[0]
+    assert said["label"] == "green"
+    assert said["probabilities"] == pytest.approx({"green": expected[0], "red": expected[1]})
+
+
+def test_a_model_of_the_owner_neither_leaves_to_make_room_nor_is_deleted(model):
+    with client_of(Limits(classifiers=2)) as client:
+        client.app.state.service.host(model)
+        for _ in range(3):
+            client.post("/api/classifiers", **shots("red", "blue"))
+        assert len(client.get("/api/classifiers").json()) == 3
+        assert "came with the service" in error(client.delete("/api/classifiers/my-colours"), 409)
+        assert client.get("/api/classifiers/my-colours").json()["state"] == "ready"
+
+
+def test_a_model_that_cannot_be_hosted_is_named(model, tmp_path):
+    service = create_app(Teacher(Patches())).state.service
+    service.host(model)
+    with pytest.raises(InputError, match="two models are called 'my-colours'"):
+        service.host(model)
+    with pytest.raises(InputError, match=r"there is no model file '.*none.dmn4'"):
+        service.host(tmp_path / "none.dmn4")
+    (tmp_path / "broken.dmn4").write_bytes(model.read_bytes()[:100])
+    with pytest.raises(InputError, match=r"broken.dmn4': cannot open the model file"):
+        service.host(tmp_path / "broken.dmn4")
+
+
+def test_a_missing_model_ends_the_command_in_one_line(tmp_path, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["serve", str(tmp_path / "none.dmn4")])
+    said = capsys.readouterr().err
+    assert said.startswith("dmn4: error: ")
+    assert "none.dmn4' does not exist" in said
+    assert said.count("\n") == 1

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import uvicorn
@@ -35,9 +36,12 @@ def picture(colour: str, seed: int = 0, size: tuple[int, int] = (40, 48)) -> byt
 
 
 @contextmanager
-def running(teacher: Teacher) -> Iterator[str]:
-    """The address of a service in a thread of this process."""
-    server = uvicorn.Server(uvicorn.Config(create_app(teacher), port=0, log_level="error"))
+def running(teacher: Teacher, *models: Path) -> Iterator[str]:
+    """The address of a service in a thread of this process, with the classifiers of these files."""
+    app = create_app(teacher)
+    for path in models:
+        app.state.service.host(path)
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:

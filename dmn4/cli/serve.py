@@ -15,11 +15,13 @@ Weights = Annotated[str | None, typer.Option(help="A .safetensors file, in place
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to the root command and to the benchmarks."""
-    app.command(epilog="Example: dmn4 serve --port 8080, then open http://127.0.0.1:8080")(serve)
+    app.command(epilog="Example: dmn4 serve mine.dmn4 --port 8080, then open http://127.0.0.1:8080")(serve)
     bench.app.command("serve", epilog="Example: dmn4 benchmark serve --seconds 60")(benchmark_serve)
 
 
-def serve(host: Annotated[str, typer.Option(help="Address; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
+def serve(models: Annotated[list[Path] | None, typer.Argument(metavar="MODEL", exists=True, dir_okay=False,
+                                                              help="*.dmn4 files to serve from the start.")] = None,
+          host: Annotated[str, typer.Option(help="Address; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
           port: Annotated[int, typer.Option(help="0 takes any free one.", min=0, max=65535)] = 8000,
           backbone: Backbone = "efficientnet_lite0", weights: Weights = None,
           classifiers: Annotated[int, typer.Option(help="How many are kept; the oldest leaves.", min=1)] = 16,
@@ -34,7 +36,7 @@ def serve(host: Annotated[str, typer.Option(help="Address; 0.0.0.0 lets other ma
     from dmn4.web.limits import Limits
     from dmn4.web.server import serve as run
 
-    run(host, port, backbone, weights, Limits(classifiers=classifiers, workers=workers), typer.echo)
+    run(models or (), host, port, backbone, weights, Limits(classifiers=classifiers, workers=workers), typer.echo)
 
 
 def benchmark_serve(clients: Annotated[int, typer.Option(help="That ask at the same time.", min=1)] = 16,

@@ -17,13 +17,14 @@ class Problem(BaseModel):
 
 
 class About(BaseModel):
-    """The service: its version, its backbone, what it accepts, and the examples it can load."""
+    """The service: its version, its backbone, what it accepts, what examples it can load and what it came with."""
 
     version: str
     backbone: str
     rules: list[str]
     limits: dict[str, float]
     samples: list[str]
+    hosted: Annotated[list[str], Field(description="ids of the classifiers that came with the service")]
 
 
 class KnownClass(BaseModel):

@@ -21,7 +21,7 @@ from .teacher import RULES
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": answers.Problem, "description": text} for status, text in {
         400: "the request cannot be read", 403: "another host or site", 404: "no such thing", 408: "too slow",
-        409: "still learning, or learning failed", 413: "beyond a limit", 422: "a mistake in what was sent",
+        409: "still learning, learning failed, or it stays", 413: "beyond a limit", 422: "a mistake in what was sent",
         500: "a mistake of the service", 503: "too busy, try again", 504: "took too long"}.items()}
 BINARY = {"schema": {"type": "string", "format": "binary"}}
 
@@ -50,9 +50,10 @@ api = APIRouter(prefix="/api", responses=PROBLEMS)
 
 @api.get("/about")
 async def about(service: Serving) -> answers.About:
-    """The version, the backbone, the limits, and which samples are there."""
+    """The version, the backbone, the limits, which samples are there, and which classifiers came with the service."""
     return answers.About(version=__version__, backbone=service.teacher.backbone, rules=list(RULES),
-                         limits=asdict(service.limits), samples=["fruit"] if fruit_file().is_file() else [])
+                         limits=asdict(service.limits), samples=["fruit"] if fruit_file().is_file() else [],
+                         hosted=sorted(entry.id for entry in service.store if entry.stays))
 
 
 @api.get("/classifiers")
@@ -82,6 +83,8 @@ async def get_classifier(entry: Named) -> answers.Classifier:
 @api.delete("/classifiers/{classifier}", status_code=204)
 async def delete_classifier(service: Serving, entry: Named) -> None:
     """Delete a classifier and its pictures."""
+    if entry.stays:
+        raise HTTPException(409, "this classifier came with the service and stays as long as it runs")
     service.store.drop(entry)
 
 

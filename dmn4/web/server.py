@@ -3,8 +3,9 @@
 import ipaddress
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from pathlib import Path
 
 import torch
 import uvicorn
@@ -16,16 +17,20 @@ from .limits import Limits
 from .teacher import Teacher
 
 
-def serve(host: str = "127.0.0.1", port: int = 8000, backbone: str = "efficientnet_lite0", weights: str | None = None,
-          limits: Limits | None = None, tell: Callable[[str], None] = print) -> None:
-    """Serve the page and the HTTP interface until interrupted; `tell` hears the address."""
+def serve(models: Iterable[Path] = (), host: str = "127.0.0.1", port: int = 8000, backbone: str = "efficientnet_lite0",
+          weights: str | None = None, limits: Limits | None = None, tell: Callable[[str], None] = print) -> None:
+    """Serve the page, the HTTP interface and the classifiers of these files until interrupted; `tell` hears where."""
     limits = limits or Limits()
     listener = listen(host, port)
     try:
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // limits.workers))
         app = create_app(Teacher(backbone, weights), limits, LOOPBACK if is_loopback(host) else None)
         config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, proxy_headers=False)
+        hosted = [app.state.service.host(path) for path in models]
         tell(f"dmn4 serves http://{shown(host)}:{listener.getsockname()[1]}  (stop with Ctrl-C)")
+        for entry in hosted:
+            tell(f"  {', '.join(entry.learnt().classes_[:5])}{' ...' * (len(entry.learnt().classes_) > 5)}: "
+                 f"/api/classifiers/{entry.id}")
         if not is_loopback(host):
             tell("anyone who reaches this address can use it and see every classifier: there are no accounts")
         with suppress(KeyboardInterrupt):                     # Ctrl-C is how it is meant to end

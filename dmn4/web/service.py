@@ -1,7 +1,9 @@
 """What all requests share: the teacher, the classifiers kept, the workers, the limits; and how a classifier changes."""
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from pathlib import Path
 
 from fastapi import HTTPException
 
@@ -22,6 +24,19 @@ class Service:
         self.teacher, self.limits = teacher, limits
         self.store, self.workers = Store(limits.classifiers), Workers(limits)
         self.tasks: set[asyncio.Task[None]] = set()           # the event loop itself keeps no hold of them
+
+    def host(self, path: Path) -> Entry:
+        """The classifier of a *.dmn4 file of the owner's, called as the file is; it stays as long as the service."""
+        name = re.sub(r"[^\w-]+", "-", path.stem, flags=re.ASCII).strip("-") or "model"
+        if name in self.store.entries:
+            raise InputError(f"two models are called {name!r}, the second is {str(path)!r}: rename one of the files")
+        if not path.is_file():
+            raise InputError(f"there is no model file {str(path)!r}")
+        try:
+            classifier = self.teacher.open_model(path.read_bytes())
+        except InputError as error:
+            raise InputError(f"{str(path)!r}: {error}") from None
+        return self.store.add(Entry(id=name, classifier=classifier, stays=True))
 
     async def change(self, entry: Entry, pictures: Sequence[bytes], make: Make) -> None:
         """Give an entry the classifier that `make` returns for its pictures, followed as they are looked at."""

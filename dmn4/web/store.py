@@ -27,6 +27,7 @@ class Entry:
     total: int = 0
     error: str | None = None
     abandoned: bool = False
+    stays: bool = False                                           # it came with the service and leaves with it
     changes: asyncio.Lock = field(default_factory=asyncio.Lock)   # one at a time
 
     @property
@@ -67,10 +68,11 @@ class Store:
         return reversed(self.entries.values())
 
     def add(self, entry: Entry) -> Entry:
-        """Keep an entry; the least recently used ones leave to make room."""
+        """Keep an entry; the least recently used ones leave to make room, but for those that stay."""
         self.entries[entry.id] = entry
-        while len(self.entries) > self.size:
-            self.drop(next(iter(self.entries.values())))
+        guests = [one for one in self.entries.values() if not one.stays]
+        for one in guests[: -self.size]:
+            self.drop(one)
         return entry
 
     def find(self, identity: str) -> Entry:

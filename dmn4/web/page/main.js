@@ -215,7 +215,13 @@ new ResizeObserver(drawLines).observe($("stage"));
 document.addEventListener("load", (event) => { if (event.target.closest?.("#stage")) drawLines(); }, true);
 
 draw();
-api.about().then(({ version, backbone }) => { $("about").textContent = `dmn4 ${version}, ${backbone}`; }, complain);
+const openHosted = (id) => busily(`Opening ${id}`, async () => begin(await api.learnt(await api.get(id), learning)));
+
+api.about().then(({ version, backbone, hosted }) => {
+  $("about").textContent = `dmn4 ${version}, ${backbone}`;
+  $("fruit").before(...hosted.map((id) => make("button", { class: "main", onclick: () => openHosted(id) }, `Ask ${id}`)));
+  if (hosted.length === 1 && location.hash.length < 2) openHosted(hosted[0]);
+}, complain);
 if (location.hash.length > 1) {
   const id = location.hash.slice(1);
   api.get(id).then((classifier) => api.learnt(classifier, learning)).then((classifier) => { begin(classifier); draw(); }).catch(() => history.replaceState(null, "", "#"));
