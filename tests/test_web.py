@@ -514,6 +514,21 @@ def test_a_model_of_the_owner_neither_leaves_to_make_room_nor_is_deleted(model):
         assert client.get("/api/classifiers/my-colours").json()["state"] == "ready"
 
 
+def test_who_changes_a_model_of_the_owner_gets_a_copy(model):
+    with client_of() as client:
+        client.app.state.service.host(model)
+        before = client.get("/api/classifiers/my-colours").json()
+        taught = client.post("/api/classifiers/my-colours/shots", **shots("blue")).json()
+        left = client.delete(f"/api/classifiers/{taught['id']}/classes/red").json()
+        forgetful = client.delete("/api/classifiers/my-colours/classes/red")
+        assert client.get("/api/classifiers/my-colours").json() == before
+    assert [one["label"] for one in taught["classes"]] == ["blue", "green", "red"]
+    assert [one["label"] for one in left["classes"]] == ["blue", "green"]
+    assert left["id"] == taught["id"] != "my-colours"
+    assert "one class is left" in error(forgetful, 422)
+    assert before["id"] == "my-colours"
+
+
 def test_a_model_that_cannot_be_hosted_is_named(model, tmp_path):
     service = create_app(Teacher(Patches())).state.service
     service.host(model)

@@ -101,8 +101,7 @@ async def add_shots(service: Serving, entry: Named, labels: Labels, pictures: Pi
         check_size(len({*known.classes_.tolist(), *names}), len(known.pictures_) + len(names), service.limits)
         return service.teacher.add(known, images, names)
 
-    await service.change(entry, contents, grow)
-    return as_classifier(entry)
+    return as_classifier(await service.change(entry, contents, grow))
 
 
 @api.get("/classifiers/{classifier}/shots/{number}", response_class=Response,
@@ -120,8 +119,7 @@ async def forget_class(service: Serving, entry: Named, label: str) -> answers.Cl
     """Forget a class and its pictures."""
     if label not in entry.learnt().classes_.tolist():
         raise HTTPException(404, "there is no such class")
-    await service.change(entry, [], lambda _: service.teacher.forget(entry.learnt(), label))
-    return as_classifier(entry)
+    return as_classifier(await service.change(entry, [], lambda _: service.teacher.forget(entry.learnt(), label)))
 
 
 @api.post("/classifiers/{classifier}/predictions")

@@ -38,16 +38,21 @@ class Service:
             raise InputError(f"{str(path)!r}: {error}") from None
         return self.store.add(Entry(id=name, classifier=classifier, stays=True))
 
-    async def change(self, entry: Entry, pictures: Sequence[bytes], make: Make) -> None:
-        """Give an entry the classifier that `make` returns for its pictures, followed as they are looked at."""
-        async with entry.changes:
-            entry.done, entry.total = 0, len(pictures)
-            followed = entry.followed(pictures, self.limits.work_seconds)
+    async def change(self, entry: Entry, pictures: Sequence[bytes], make: Make) -> Entry:
+        """The entry with the classifier that `make` returns for its pictures, followed as they are looked at.
+
+        One that stays is left as it is: what changes is a copy, kept as a visitor's own.
+        """
+        changed = Entry(classifier=entry.classifier) if entry.stays else entry
+        async with changed.changes:
+            changed.done, changed.total = 0, len(pictures)
+            followed = changed.followed(pictures, self.limits.work_seconds)
             try:
-                entry.classifier = await self.workers.run(make, followed)
-                entry.revision += 1
+                changed.classifier = await self.workers.run(make, followed)
+                changed.revision += 1
             finally:
-                entry.done = entry.total
+                changed.done = changed.total
+        return changed if changed is entry else self.store.add(changed)
 
     async def create(self, pictures: Sequence[bytes], labels: list[str], wait: bool) -> Entry:
         """A new entry: learnt, or with `wait` off still learning."""
@@ -73,7 +78,7 @@ class Service:
         self.workers.close()
 
 
-async def remember_failure(entry: Entry, learning: Coroutine[None, None, None]) -> None:
+async def remember_failure(entry: Entry, learning: Coroutine[None, None, Entry]) -> None:
     """Learn where nobody waits: a failure is kept in the entry, for the next who asks."""
     try:
         await learning

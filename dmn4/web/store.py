@@ -27,7 +27,7 @@ class Entry:
     total: int = 0
     error: str | None = None
     abandoned: bool = False
-    stays: bool = False                                           # it came with the service and leaves with it
+    stays: bool = False                                           # it came with the service, as it is
     changes: asyncio.Lock = field(default_factory=asyncio.Lock)   # one at a time
 
     @property
