@@ -42,4 +42,5 @@ export function takeFiles(target, input, take) {
 const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8a63b8", "#7d7d7d"];
 export const colour = (number) => COLOURS[number % COLOURS.length];
 
-export const percent = (share) => `${Math.round(100 * share)} %`;
+/** A probability in words; a few pictures never make anything certain. */
+export const percent = (share) => (share > 0.995 ? "> 99 %" : share < 0.005 ? "< 1 %" : `${Math.round(100 * share)} %`);
