@@ -7,14 +7,14 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from .backbones import BACKBONES, build_backbone
-    from .classifier import FewShotClassifier, load
+    from .classify.classifier import FewShotClassifier, load
     from .errors import InputError
     from .methods import METHODS, build_method
 
 _HOMES = {
     "METHODS": "methods", "build_method": "methods",
     "BACKBONES": "backbones", "build_backbone": "backbones",
-    "FewShotClassifier": "classifier", "load": "classifier",
+    "FewShotClassifier": "classify.classifier", "load": "classify.classifier",
     "InputError": "errors",
 }
 

@@ -25,21 +25,21 @@ from torch import Tensor
 from dmn4.backbones import build_backbone
 from dmn4.backbones.base import Backbone
 from dmn4.backbones.efficientnet import LAYERS
-from dmn4.checkpoints import write_file
+from dmn4.classify.calibration import Calibration, calibrate, found
+from dmn4.classify.shots import Shots
 from dmn4.data.cache import cache_folder, decoded
 from dmn4.data.folders import ImageSet, read_folder
 from dmn4.data.samples import fruit
-from dmn4.episodes import sample_episodes
+from dmn4.episodes.sampling import sample_episodes
+from dmn4.evaluation.intervals import accuracy_of, paired_difference
+from dmn4.files import write_file
 from dmn4.images import Transform
-from dmn4.intervals import accuracy_of, paired_difference
 from dmn4.memory import keep_freed_memory
 from dmn4.methods import build_method
-from dmn4.methods.ablation import score_rules
 from dmn4.methods.base import DescriptorMethod, Method
+from dmn4.methods.together import score_together
 from dmn4.recipes import parse_options
-from dmn4.reject import Calibration, calibrate, found
-from dmn4.runs import progress
-from dmn4.shots import Shots
+from dmn4.training.runs import progress
 
 KEPT = ("14x14x112", "7x7x192", "7x7x320")                     # layers whose maps are stored; "joined" follows from two
 WINDOWS = ("crop0", "crop1", "crop2", "crop3")
@@ -116,7 +116,7 @@ def play(plain: Tensor, windows: list[Tensor], labels: np.ndarray, shots: int, e
     values: dict[str, list[float]] = {name: [] for name in methods}
     for episode in sample_episodes(labels, 5, shots, QUERIES, episodes=episodes, seed=shots):
         support, query = plain[episode.support], plain[episode.query]
-        scores = score_rules(support, episode.support_labels, query, rules)
+        scores = score_together(support, episode.support_labels, query, rules)
         for name in methods.keys() - rules.keys():
             extra = windows if methods[name].views else []
             rows = torch.cat([support, *(window[episode.support] for window in extra)])

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from dmn4 import build_backbone
-from dmn4.intervals import Accuracy, Difference
-from dmn4.pretrain import count_places
+from dmn4.evaluation.intervals import Accuracy, Difference
 from dmn4.recipes import parse_options
 from dmn4.reproduce.published import FINE_GRAINED, ODM, RANK, SOTA_CONV4
+from dmn4.training.pretrain import count_places
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in ("results.md", "methods.md", "training.md"))]

@@ -17,11 +17,11 @@ import typer
 from choose_defaults import LAYER, Out, chosen_pictures, layer_maps, stored_maps, written_method
 from torch import Tensor
 
-from dmn4.checkpoints import write_file
-from dmn4.confidence import best_power, spread_of, strange_scores
-from dmn4.episodes import sample_episodes
-from dmn4.runs import progress
-from dmn4.shots import Shots
+from dmn4.classify.calibration import best_power, spread_of, strange_scores
+from dmn4.classify.shots import Shots
+from dmn4.episodes.sampling import sample_episodes
+from dmn4.files import write_file
+from dmn4.training.runs import progress
 
 TRIED = ("dmn4:centre=shots", "dmn4", "dn4", "mn4", "protonet", "meta-baseline")
 WAYS, SHOTS, QUERIES = (2, 3, 5, 10, 20), (1, 2, 5, 10), 5

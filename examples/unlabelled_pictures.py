@@ -17,15 +17,15 @@ import numpy as np
 import torch
 import typer
 
-from dmn4.checkpoints import write_file
-from dmn4.contenders import find_trained
 from dmn4.data.folders import ImageSet, read_folder
 from dmn4.data.samples import fruit
-from dmn4.evaluate import Protocol
-from dmn4.intervals import accuracy_of, paired_difference
-from dmn4.playing import right_shares
-from dmn4.runs import progress, write_card
-from dmn4.table import Table
+from dmn4.episodes.scoring import right_shares
+from dmn4.evaluation.contenders import load_trained
+from dmn4.evaluation.evaluate import Protocol
+from dmn4.evaluation.intervals import accuracy_of, paired_difference
+from dmn4.evaluation.split import EmbeddedSplit
+from dmn4.files import write_file
+from dmn4.training.runs import progress, write_card
 
 TWINS = {"dmn4-semi": "dmn4", "mn4-semi": "mn4", "pn-semi:vector=gap": "protonet"}     # each beside its supervised form
 SETTINGS = {"none": (0, 0), "5 unlabelled": (5, 0), "20 unlabelled": (20, 0), "20, and 5 strange classes": (20, 5)}
@@ -34,12 +34,12 @@ Values = dict[str, np.ndarray]                                                  
 
 
 @torch.no_grad()
-def play(table: Table, protocol: Protocol) -> Values:
+def play(split: EmbeddedSplit, protocol: Protocol) -> Values:
     """The accuracy on each task: of the supervised methods without unlabelled pictures, of their twins with them."""
     names = list(TWINS if protocol.unlabelled else TWINS.values())
     values: dict[str, list[float]] = {name: [] for name in names}
-    for episode in protocol.draw(table.images.labels):
-        scores = {name: table.score(table.methods[name], [episode]) for name in names}
+    for episode in protocol.draw(split.images.labels):
+        scores = {name: split.score(split.methods[name], [episode]) for name in names}
         for name, share in right_shares(scores, [episode]).items():
             values[name].append(float(share))
     return {name: np.array(each) for name, each in values.items()}
@@ -47,14 +47,15 @@ def play(table: Table, protocol: Protocol) -> Values:
 
 def measure(images: ImageSet, episodes: int, queries: int) -> dict[int, dict[str, Values]]:
     """Accuracies by shots and setting; every picture passes the network once."""
-    trained = find_trained("imagenet", "efficientnet_lite0")
+    trained = load_trained("imagenet", "efficientnet_lite0")
     names = [name for pair in TWINS.items() for name in pair]
     with progress("embed", len(images)) as bar:
-        table = Table(images, {name: trained.enter(name) for name in names}, max(SHOTS), seen=bar.advance_by)
+        contenders = {name: trained.with_method(name) for name in names}
+        split = EmbeddedSplit(images, contenders, max(SHOTS), seen=bar.advance_by)
     found: dict[int, dict[str, Values]] = {shots: {} for shots in SHOTS}
     with progress("settings", len(SHOTS) * len(SETTINGS)) as bar:
         for shots, (setting, (unlabelled, strange)) in product(SHOTS, SETTINGS.items()):
-            found[shots][setting] = play(table, Protocol(5, shots, queries, episodes, unlabelled=unlabelled,
+            found[shots][setting] = play(split, Protocol(5, shots, queries, episodes, unlabelled=unlabelled,
                                                          distractors=strange, labelled=0.5))
             bar.advance()
     return found
@@ -69,12 +70,12 @@ def summary(found: dict[str, Values]) -> list[dict[str, Any]]:
 
 
 def markdown(rows: list[dict[str, Any]]) -> str:
-    """Rows as a Markdown table."""
+    """Rows as a Markdown split."""
     lines = [list(rows[0]), ["---"] * len(rows[0]), *(map(str, row.values()) for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
-def main(data: str, out: Annotated[Path, typer.Option("-o", "--out", help="Folder for card and table.")] = Path("semi"),
+def main(data: str, out: Annotated[Path, typer.Option("-o", "--out", help="Folder for card and split.")] = Path("semi"),
          per_class: int = 40, episodes: int = 400, queries: int = 10) -> None:
     """Accuracy with and without unlabelled pictures, and with strange ones among them."""
     start, everything = time.monotonic(), fruit() if data == "fruit" else read_folder(data)

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from dmn4.episodes import sample_episodes
+from dmn4.episodes.sampling import sample_episodes
 from dmn4.methods.mn4_semi import MN4Semi
 from dmn4.reproduce.adopted import DISTRACTOR, Adopted, draw_adopted, find_adopted, frame, tally, true_classes
 

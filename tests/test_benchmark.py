@@ -11,11 +11,11 @@ from dmn4.benchmark import evaluation, heads
 from dmn4.benchmark.heads import Case, benchmark_heads
 from dmn4.benchmark.race import busy_share, peak_memory, race
 from dmn4.benchmark.yardsticks import bare_products, dense_scores
-from dmn4.contenders import find_trained
 from dmn4.data.samples import draw_clutter
+from dmn4.episodes.scoring import right_shares
+from dmn4.evaluation.contenders import load_trained
+from dmn4.evaluation.split import EmbeddedSplit
 from dmn4.methods import METHODS, build_method
-from dmn4.playing import right_shares
-from dmn4.table import Table
 
 
 @pytest.fixture(autouse=True)
@@ -103,9 +103,9 @@ def test_an_episode_over_stored_maps_is_timed_beside_its_head_and_beside_embeddi
 
 
 def test_embedding_anew_and_heads_alone_give_the_accuracies_of_the_stored_maps():
-    trained = find_trained()
-    contenders = {name: trained.enter(name) for name in evaluation.FOUR}
-    table = Table(draw_clutter(6, 17, size=84, seed=0), contenders, shots=1)
+    trained = load_trained()
+    contenders = {name: trained.with_method(name) for name in evaluation.FOUR}
+    table = EmbeddedSplit(draw_clutter(6, 17, size=84, seed=0), contenders, shots=1)
     stored = evaluation.over_the_store(table)()
     assert list(stored) == ["protonet", "dmn4", "mn4", "dn4"]
     torch.testing.assert_close(evaluation.embedding_anew(table, table.backbone)(), stored)

@@ -8,21 +8,11 @@ import torch
 from torch import nn
 
 from dmn4.backbones import build_backbone
-from dmn4.checkpoints import (
-    average_backbones,
-    load_model,
-    load_state,
-    load_tensors,
-    read_json,
-    save_backbone,
-    save_model,
-    save_state,
-    save_tensors,
-    write_file,
-)
 from dmn4.errors import InputError
+from dmn4.files import load_tensors, read_json, save_tensors, write_file
 from dmn4.methods import build_method
-from dmn4.model import FewShotModel
+from dmn4.training.checkpoints import average_backbones, load_model, load_state, save_backbone, save_model, save_state
+from dmn4.training.model import FewShotModel
 
 
 def tiny_model(name="dmn4", **options):

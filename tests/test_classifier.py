@@ -15,10 +15,10 @@ from sklearn.utils.validation import validate_data
 from torch import nn
 from toy_pictures import Eye, labelled, painted
 
-from dmn4.classifier import FewShotClassifier, load
+from dmn4.classify.classifier import FewShotClassifier, load
 from dmn4.errors import InputError
+from dmn4.images.looks import read_pixels
 from dmn4.methods import METHODS, build_method
-from dmn4.pictures import read_pixels
 
 UNTRAINED = [name for name in METHODS if not build_method(name, channels=6).needs_training]
 
@@ -74,7 +74,7 @@ def test_maps_do_not_depend_on_how_many_are_embedded_at_a_time(monkeypatch):
     clf = FewShotClassifier(backbone=Eye()).fit(*labelled(2))
     pixels = read_pixels(painted("red", 5), clf.parts_.transform)
     whole = clf.embed(pixels)
-    monkeypatch.setattr("dmn4.pictures.CPU_PIXELS", 2 * 12 * 12)
+    monkeypatch.setattr("dmn4.images.looks.CPU_PIXELS", 2 * 12 * 12)
     assert torch.equal(clf.embed(pixels), whole)
 
 

@@ -8,10 +8,10 @@ from PIL import Image
 from torch import nn
 from typer.testing import CliRunner
 
+from dmn4.benchmark.data import measure, timed
 from dmn4.cli.data import app
 from dmn4.data.cache import cached_bytes
 from dmn4.data.layouts import open_dataset
-from dmn4.data.speed import measure, timed
 from dmn4.errors import InputError
 
 

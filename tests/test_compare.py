@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from dmn4.backbones import build_backbone
-from dmn4.checkpoints import read_json, save_backbone, write_json
-from dmn4.compare import compare, draw, markdown, parse_contenders, save, spread_all
-from dmn4.evaluate import Protocol, Results
+from dmn4.evaluation.compare import compare, draw, markdown, parse_contenders, save, spread_all
+from dmn4.evaluation.evaluate import Protocol, Results
+from dmn4.files import read_json, write_json
 from dmn4.methods import METHODS
+from dmn4.training.checkpoints import save_backbone
 
 RESULTS = Results({"dn4": np.array([[0.5, 0.75, 0.25, 0.5]]), "dmn4": np.array([[0.625, 0.75, 0.375, 0.625]])},
                   Protocol())

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from toy_pictures import Eye
 
-from dmn4 import demo
-from dmn4.classifier import FewShotClassifier, load
+from dmn4.classify import demo
+from dmn4.classify.classifier import FewShotClassifier, load
 from dmn4.cli import main
 from dmn4.data.samples import draw_clutter, fruit_file
 

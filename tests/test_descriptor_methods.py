@@ -12,10 +12,11 @@ from test_neighbors import TABLE, by_hand
 from toy_episodes import train_on_stream
 
 from dmn4.errors import InputError
-from dmn4.methods import METHODS, ablation, base, build_method, neighbors
-from dmn4.methods.ablation import score_rules
+from dmn4.methods import METHODS, base, build_method, neighbors
+from dmn4.methods import together as ablation
 from dmn4.methods.base import DescriptorMethod
 from dmn4.methods.mcl import katz
+from dmn4.methods.together import score_together
 from dmn4.methods.voting import log_odds, nbnn, rank
 
 
@@ -162,7 +163,7 @@ def test_several_rules_and_votes_share_a_search_and_score_as_alone(episode):
                               ("dmn4", {"pyramid": "1"}), ("dmn4", {"centre": "shots"}),
                               ("mn4", {"centre": "shots"})]
     }
-    together = score_rules(support, labels, query, variants)
+    together = score_together(support, labels, query, variants)
     assert list(together) == list(variants)
     for name, method in variants.items():
         torch.testing.assert_close(together[name], method(support, labels, query))
@@ -176,7 +177,7 @@ def test_one_search_serves_every_variant_that_can_share_it(episode, monkeypatch)
         return neighbors.search(*arguments, **options)
 
     monkeypatch.setattr(ablation, "search", counted)
-    score_rules(*episode, {name: build_method(name) for name in ("dn4", "mn4", "dmn4", "odm")})
+    score_together(*episode, {name: build_method(name) for name in ("dn4", "mn4", "dmn4", "odm")})
     assert len(calls) == 1
 
 

@@ -4,11 +4,11 @@ import torch
 from PIL import Image
 
 from dmn4.backbones import build_backbone
-from dmn4.draw import Task, class_colours, draw_explanation, draw_kept, draw_receptive, field_maps, overlay
-from dmn4.draw.evidence import EDGE, QUERY, TOP
-from dmn4.draw.heat import veiled
-from dmn4.draw.sheet import FINE, OTHER, PALETTE, Sheet, fitted, font, shortened
-from dmn4.explain import explain_maps
+from dmn4.evidence.draw import Task, class_colours, draw_explanation, draw_kept, draw_receptive, field_maps, overlay
+from dmn4.evidence.draw.evidence import EDGE, QUERY, TOP
+from dmn4.evidence.draw.heat import veiled
+from dmn4.evidence.draw.sheet import FINE, OTHER, PALETTE, Sheet, fitted, font, shortened
+from dmn4.evidence.explain import explain_maps
 from dmn4.methods import build_method
 
 GENERATOR = torch.Generator().manual_seed(0)

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dmn4.episodes import no_reuse_epoch, sample_episodes, split_labelled
+from dmn4.episodes.sampling import no_reuse_epoch, sample_episodes, split_labelled
 from dmn4.errors import InputError
 
 LABELS = np.random.default_rng(0).permutation(np.repeat(np.arange(8), np.arange(20, 28)))        # mixed, uneven
@@ -21,7 +21,7 @@ def members(episode) -> list[int]:
 
 def same(one, other) -> bool:
     fields = ("support", "support_labels", "query", "query_labels", "unlabelled")
-    return one.classes == other.classes and one.index == other.index and all(
+    return one.classes == other.classes and one.number == other.number and all(
         torch.equal(getattr(one, name), getattr(other, name)) for name in fields)
 
 
@@ -163,7 +163,7 @@ def test_an_epoch_without_reuse_shows_no_picture_twice_and_leaves_little_over():
     assert len(shown) == len(set(shown)) == 200 * len(epoch)
     left = np.bincount(np.delete(labels, shown), minlength=30)
     assert (left >= 10).sum() < 20                                 # no further episode was possible
-    assert [episode.index for episode in epoch] == list(range(len(epoch)))
+    assert [episode.number for episode in epoch] == list(range(len(epoch)))
 
 
 def test_large_classes_are_drawn_more_often_in_an_epoch_without_reuse():

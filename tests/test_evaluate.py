@@ -8,17 +8,19 @@ import pytest
 import torch
 
 from dmn4.backbones import build_backbone
-from dmn4.checkpoints import read_json, save_backbone, save_model, save_tensors
-from dmn4.contenders import Contender, Trained, find_trained
 from dmn4.data.samples import draw_clutter
+from dmn4.episodes.maps import MapStore, embed_all, pictures
 from dmn4.errors import InputError
-from dmn4.evaluate import Protocol, evaluate
+from dmn4.evaluation.contenders import Contender, TrainedBackbone, load_trained
+from dmn4.evaluation.evaluate import Protocol, evaluate
+from dmn4.evaluation.split import QUICK, EmbeddedSplit, all_views, places, reads_means
+from dmn4.files import read_json, save_tensors
 from dmn4.images import Transform
-from dmn4.maps import MapStore, embed_all, pictures, view
+from dmn4.images.looks import view
 from dmn4.methods import METHODS, build_method
 from dmn4.methods.base import Method
-from dmn4.model import FewShotModel
-from dmn4.table import QUICK, Table, all_views, places, reads_means
+from dmn4.training.checkpoints import save_backbone, save_model
+from dmn4.training.model import FewShotModel
 
 IMAGES = draw_clutter(6, 12, 0.2, 24, seed=3)
 LOOK = Transform(size=24)
@@ -32,8 +34,8 @@ def backbone():
 
 
 def enter(backbone, *texts):
-    trained = Trained(backbone, LOOK, {"weights": "random"})
-    return {text: trained.enter(text) for text in texts}
+    trained = TrainedBackbone(backbone, LOOK, {"weights": "random"})
+    return {text: trained.with_method(text) for text in texts}
 
 
 def test_stored_maps_give_the_accuracies_of_embedding_every_episode(backbone):
@@ -78,10 +80,10 @@ def test_a_method_that_reads_means_scores_means_like_maps(name, episode):
 
 def test_methods_that_read_means_play_many_episodes_at_a_time_as_one_by_one(backbone, monkeypatch):
     contenders = enter(backbone, "protonet", "meta-baseline", "matchingnet", "feat")
-    table = Table(IMAGES, contenders, 1)
+    table = EmbeddedSplit(IMAGES, contenders, 1)
     assert table.at_once == QUICK
-    assert Table(IMAGES, enter(backbone, "protonet", "protonet:vector=flat"), 1).at_once == 1
-    monkeypatch.setattr("dmn4.table.QUICK", 5)                                # 12 episodes: 5, 5 and 2
+    assert EmbeddedSplit(IMAGES, enter(backbone, "protonet", "protonet:vector=flat"), 1).at_once == 1
+    monkeypatch.setattr("dmn4.evaluation.split.QUICK", 5)                                # 12 episodes: 5, 5 and 2
     found = evaluate(IMAGES, contenders, SHORT, shown=False)
     alone = [table.play([episode]) for episode in SHORT.draw(IMAGES.labels)]
     for name, values in found.values.items():
@@ -99,19 +101,19 @@ def test_a_repeat_draws_episodes_of_its_own_and_any_start_gives_the_same_ones():
 def test_a_stopped_evaluation_goes_on_and_ends_the_same(backbone, tmp_path, monkeypatch):
     contenders = enter(backbone, "dmn4")
     whole = evaluate(IMAGES, contenders, SHORT, shown=False)
-    play = Table.play
+    play = EmbeddedSplit.play
 
     def break_down(self, episodes):
-        if episodes[0].index == 4:
+        if episodes[0].number == 4:
             raise KeyboardInterrupt
         return play(self, episodes)
 
-    monkeypatch.setattr(Table, "play", break_down)
-    monkeypatch.setattr("dmn4.runs.Run.is_due", True)
+    monkeypatch.setattr(EmbeddedSplit, "play", break_down)
+    monkeypatch.setattr("dmn4.training.runs.Run.is_due", True)
     with pytest.raises(KeyboardInterrupt):
         evaluate(IMAGES, contenders, SHORT, tmp_path, shown=False)
     played = []
-    monkeypatch.setattr(Table, "play", lambda self, episodes: played.extend(episodes) or play(self, episodes))
+    monkeypatch.setattr(EmbeddedSplit, "play", lambda self, episodes: played.extend(episodes) or play(self, episodes))
     again = evaluate(IMAGES, contenders, SHORT, tmp_path, resume=True, shown=False)
     assert len(played) == 12 - 4
     assert np.array_equal(again.values["dmn4"], whole.values["dmn4"])
@@ -225,14 +227,14 @@ def test_only_a_share_of_the_images_is_labelled_and_the_rest_is_not():
 def test_a_run_folder_remembers_backbone_method_and_picture_size(backbone, tmp_path):
     model = FewShotModel(backbone, build_method("odm", share=0.5), "odm", {"share": 0.5})
     save_model(tmp_path / "model.safetensors", model, {"transform": "mcl-stored", "size": 24})
-    trained = find_trained(str(tmp_path))
+    trained = load_trained(str(tmp_path))
     assert (trained.transform.size, trained.facts["method"]) == (24, "odm")
-    assert trained.enter().method.share == 0.5
-    assert trained.enter("dn4").facts["method"] == "dn4"
+    assert trained.with_method().method.share == 0.5
+    assert trained.with_method("dn4").facts["method"] == "dn4"
 
 
 def test_the_kind_of_a_backbone_may_have_options():
-    one = find_trained(backbone="conv4:window=7,step=3").enter("dmn4")
+    one = load_trained(backbone="conv4:window=7,step=3").with_method("dmn4")
     assert one.backbone.options == {"window": 7, "step": 3}
     assert one.facts["backbone"] == "conv4:window=7,step=3"
 
@@ -244,22 +246,22 @@ def test_options_come_on_top_of_those_of_a_run(file, backbone, tmp_path):
         save_model(tmp_path / "model.safetensors", model, {})
     else:
         save_backbone(tmp_path / "backbone.safetensors", backbone, {})
-    broad = find_trained(str(tmp_path), f"{backbone.name}:window=2").enter("dn4")
+    broad = load_trained(str(tmp_path), f"{backbone.name}:window=2").with_method("dn4")
     assert broad.backbone.options == json.loads(broad.facts["options"]) == backbone.options | {"window": 2}
     torch.testing.assert_close(broad.backbone.state_dict(), backbone.state_dict())
     with pytest.raises(InputError, match="were trained with backbone 'conv4', not 'wrn28-10'"):
-        find_trained(str(tmp_path), "wrn28-10")
+        load_trained(str(tmp_path), "wrn28-10")
 
 
 def test_weights_without_a_method_ask_for_one(backbone, tmp_path):
     save_backbone(tmp_path / "backbone.safetensors", backbone, {})
     with pytest.raises(InputError, match="were trained without a method: name one"):
-        find_trained(str(tmp_path)).enter()
+        load_trained(str(tmp_path)).with_method()
 
 
 def test_a_folder_without_weights_is_named(tmp_path):
     with pytest.raises(InputError, match="holds no weights yet"):
-        find_trained(str(tmp_path))
+        load_trained(str(tmp_path))
 
 
 def test_pooled_maps_are_the_means():
@@ -284,8 +286,8 @@ def test_every_method_gets_the_kind_of_view_it_wants(backbone):
     assert [kinds[place] for place in places(kinds, ("flip",))] == ["flip"]
     assert [kinds[place] for place in places(kinds, ("crop", "crop"))] == ["crop", "crop"]
     assert len(set(places(kinds, ("crop",) * 4))) == 4
-    table = Table(IMAGES, contenders, 1)
-    alone = Table(IMAGES, {"dsn": contenders["dsn"]}, 1)
+    table = EmbeddedSplit(IMAGES, contenders, 1)
+    alone = EmbeddedSplit(IMAGES, {"dsn": contenders["dsn"]}, 1)
     episode = next(Protocol(3, 1, 2, 1).draw(IMAGES.labels))
     assert torch.equal(*(one.score(contenders["dsn"].method, [episode]) for one in (table, alone)))
 
@@ -295,7 +297,7 @@ def test_every_method_gets_the_kind_of_view_it_wants(backbone):
 def test_a_mirror_image_is_one_more_shot_and_one_more_vote(backbone, name):
     contenders = enter(backbone, name)
     method = contenders[name].method
-    table = Table(IMAGES, contenders, 1, mirror=True)
+    table = EmbeddedSplit(IMAGES, contenders, 1, mirror=True)
     for episode in Protocol(3, 1, 2, 2).draw(IMAGES.labels):
         looks = [[backbone(LOOK(pictures(IMAGES, rows)).flip(dims)) for dims in ((), (-1,))]
                  for rows in (episode.support, episode.query)]
@@ -317,7 +319,7 @@ def test_mirror_images_of_symmetric_pictures_change_nothing(backbone):
 
 def test_what_a_rule_keeps_is_counted_in_the_maps_that_it_scores(backbone):
     contenders = enter(backbone, "mn4")
-    table = Table(IMAGES, contenders, 1, mirror=True)
+    table = EmbeddedSplit(IMAGES, contenders, 1, mirror=True)
     episode = next(SHORT.draw(IMAGES.labels))
     [(_, kept)] = table.kept_shares([episode])
     support, labels, query = table.seen(episode)

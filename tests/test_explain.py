@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from dmn4.errors import InputError
-from dmn4.explain import explain_maps, place_boxes, seen_share
+from dmn4.evidence.explain import explain_maps, place_boxes, seen_share
 from dmn4.images import Transform
 from dmn4.methods import METHODS, build_method
 from dmn4.methods.base import DescriptorMethod

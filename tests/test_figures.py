@@ -4,28 +4,19 @@ import torch
 from PIL import Image
 
 from dmn4.backbones import build_backbone
-from dmn4.checkpoints import save_backbone
-from dmn4.contenders import Contender, usual_transform
-from dmn4.episodes import sample_episodes
+from dmn4.episodes.maps import MapStore
+from dmn4.episodes.sampling import sample_episodes
 from dmn4.errors import InputError
-from dmn4.evaluate import Protocol
-from dmn4.figures import (
-    clutter_accuracies,
-    draw_clouds,
-    draw_clutter_curves,
-    draw_densities,
-    draw_shares,
-    sample_tau,
-    true_shares,
-    tsne_clouds,
-)
-from dmn4.figures.numbers import match_episode, purity
-from dmn4.intervals import Accuracy
-from dmn4.maps import MapStore
+from dmn4.evaluation.contenders import Contender, usual_transform
+from dmn4.evaluation.evaluate import Protocol
+from dmn4.evaluation.intervals import Accuracy
 from dmn4.methods import build_method
 from dmn4.methods.neighbors import relative_closeness
 from dmn4.reproduce import Workshop
+from dmn4.reproduce.curves import draw_clouds, draw_clutter_curves, draw_densities, draw_shares
 from dmn4.reproduce.figures import FIGURES, available, backbones, figure
+from dmn4.reproduce.numbers import clutter_accuracies, match_episode, purity, sample_tau, true_shares, tsne_clouds
+from dmn4.training.checkpoints import save_backbone
 
 RULES = {name: build_method(name) for name in ("dn4", "odm", "mn4", "dmn4")}
 LABELS = np.repeat(np.arange(3), 6)

@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from dmn4.data.folders import ImageSet, digest, read_folder
+from dmn4.data.folders import ImageSet, read_folder
 from dmn4.data.tables import read_csv, read_json
 from dmn4.errors import InputError
+from dmn4.images.files import digest
 
 
 def write_images(folder, count, value=0):

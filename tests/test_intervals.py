@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from dmn4.errors import InputError
-from dmn4.intervals import accuracy_of, half_width, paired_difference
+from dmn4.evaluation.intervals import accuracy_of, half_width, paired_difference
 
 FOUR = np.array([0.4, 0.5, 0.6, 0.7])
 

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from dmn4.methods import build_method
-from dmn4.model import FewShotModel
+from dmn4.training.model import FewShotModel
 
 
 def test_the_method_sees_the_maps_of_support_and_query_embedded_together():

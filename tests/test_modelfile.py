@@ -10,9 +10,9 @@ from test_classifier import UNTRAINED, eye
 from torch import nn
 from toy_pictures import Eye, labelled, painted
 
-from dmn4.classifier import load
+from dmn4.classify.classifier import load
+from dmn4.classify.modelfile import KEY, pack_bytes, read_modelfile, unpack_bytes, write_modelfile
 from dmn4.errors import InputError
-from dmn4.modelfile import KEY, pack_bytes, read_modelfile, unpack_bytes, write_modelfile
 
 
 @pytest.fixture

@@ -10,9 +10,17 @@ from toy_runs import RECIPES, TRAIN, VAL, run_stage
 
 from dmn4.data.samples import draw_clutter
 from dmn4.errors import InputError
-from dmn4.pretrain import Logits, batches, classification_loss, distillation, load_classifier, pretrain, window
 from dmn4.recipes import Pretraining
-from dmn4.runs import read_log
+from dmn4.training.pretrain import (
+    Logits,
+    batches,
+    classification_loss,
+    distillation,
+    load_network,
+    pretrain,
+    window,
+)
+from dmn4.training.runs import read_log
 
 RECIPE = RECIPES["pretrain"]
 
@@ -51,7 +59,7 @@ def test_a_student_that_agrees_with_its_teacher_has_nothing_to_learn_from_it():
 
 
 def test_a_finished_run_can_teach_another_one(finished, tmp_path):
-    teacher = load_classifier(finished)
+    teacher = load_network(finished)
     assert teacher(torch.rand(1, 3, 24, 24)).pooled.shape == (1, len(TRAIN.classes))
     taught = pretrain(TRAIN, tmp_path, replace(RECIPE, epochs=1, teacher=str(finished), distill=1.0), shown=False)
     assert float(read_log(taught.folder / "log.csv")[0]["loss"]) > 0
@@ -106,7 +114,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_weights(
     with pytest.raises(InputError, match=r"the loss became (nan|inf) in step \d+; the last good weights are in"):
         pretrain(TRAIN, tmp_path, replace(RECIPE, lr=1e30, head="linear", schedule="constant"), val=VAL, save_every=0,
                  shown=False)
-    assert all(tensor.isfinite().all() for tensor in load_classifier(tmp_path).state_dict().values())
+    assert all(tensor.isfinite().all() for tensor in load_network(tmp_path).state_dict().values())
 
 
 @pytest.mark.parametrize("more", [{"head": "frn"}, {"head": "nbnn"}, {"head": "arc", "vector": "flat"}])
@@ -114,7 +122,7 @@ def test_a_head_can_read_whole_maps(more, tmp_path):
     recipe = replace(RECIPE, **more, dense=0.0, epochs=3, lr=0.02)
     rows = read_log(pretrain(TRAIN, tmp_path, recipe, shown=False).folder / "log.csv")
     assert float(rows[-1]["loss"]) < float(rows[0]["loss"])
-    assert load_classifier(tmp_path)(torch.rand(1, 3, 24, 24)).dense is None
+    assert load_network(tmp_path)(torch.rand(1, 3, 24, 24)).dense is None
 
 
 def test_a_head_on_whole_maps_has_no_loss_at_every_location(tmp_path):

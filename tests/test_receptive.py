@@ -4,7 +4,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from dmn4.backbones import build_backbone
-from dmn4.receptive import grid_fields, heat, receptive_fields
+from dmn4.evidence.receptive import grid_fields, heat, receptive_fields
 
 WINDOW, STEP, FIRST = 26, 4, -7               # Conv-4: a place sees 26 pixels, the next one starts 4 further on
 

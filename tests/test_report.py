@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dmn4.classifier import FewShotClassifier
+from dmn4.classify.classifier import FewShotClassifier
+from dmn4.classify.predictions import predict_each
+from dmn4.classify.report import as_script, confusion, write_report
 from dmn4.data.samples import draw_clutter
 from dmn4.errors import InputError
-from dmn4.predictions import predict_each
-from dmn4.report import as_script, confusion, write_report
 
 DRAWN = draw_clutter(4, 6, 0.2, 48, seed=3)
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from dmn4.backbones import build_backbone
-from dmn4.intervals import Accuracy
+from dmn4.evaluation.intervals import Accuracy
 from dmn4.methods import METHODS
 from dmn4.recipes import PRETRAINING, TRAINING, Pretraining, Training, parse_options
 from dmn4.reproduce import ENTRIES, Workshop, published, sheets, tables
-from dmn4.reproduce.frame import measure_sheet
 from dmn4.reproduce.page import cell_text, fill_grid
 from dmn4.reproduce.sheets import BUDGETS, Cell, Found, Plan, Sheet, plan_for
+from dmn4.reproduce.workshop import measure_sheet
 
 MAKERS = {"sota-mini": tables.sota_mini, "sota-tiered": tables.sota_tiered, "fine-grained": tables.fine_grained,
           "descriptor-size": tables.descriptor_size, "odm": tables.odm, "rank": tables.rank}
@@ -99,7 +99,7 @@ def test_a_small_table_is_measured_and_not_measured_again(tmp_path, monkeypatch)
     assert "→ -" not in first
     assert "drawn pictures stand in for CUB" in first
     assert first.count("card.json") == 2
-    monkeypatch.setattr("dmn4.reproduce.frame.evaluate", None)      # would fail if it were called
+    monkeypatch.setattr("dmn4.reproduce.workshop.evaluate", None)      # would fail if it were called
     assert measure_sheet(toy_sheet, workshop, "toy").read_text() == first
 
 

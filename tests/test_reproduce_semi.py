@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dmn4.data.layouts import open_split
 from dmn4.errors import InputError
-from dmn4.intervals import Accuracy
+from dmn4.evaluation.intervals import Accuracy
 from dmn4.methods import METHODS
 from dmn4.recipes import PRETRAINING, TRAINING
 from dmn4.reproduce import ENTRIES, Workshop, semi
 from dmn4.reproduce.published import SEMI
 from dmn4.reproduce.sheets import BUDGETS, Found
-from dmn4.rounds import rounds
-from dmn4.stages import open_split
+from dmn4.training.steps import step_batches
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_the_drawn_pictures_are_enough_for_the_smallest_budget(shots):
 def test_training_draws_unlabelled_images_outside_the_labelled_part(budget):
     labels = np.arange(20).repeat(60)
     recipe = semi.schedule(budget, "miniimagenet", "mn4-semi", 5, True, 4).training
-    one = rounds(labels, recipe, step=0)[0]
+    one = step_batches(labels, recipe, step=0)[0]
     known = semi.split_labelled(labels, 0.4, 4)
     own, (episode,) = known[one.rows], one.episodes
     assert own[episode.support].all()

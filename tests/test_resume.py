@@ -13,9 +13,9 @@ import pytest
 import torch
 from toy_runs import RECIPES, run_stage
 
-from dmn4.checkpoints import load_tensors, write_file
-from dmn4.runs import Run, log_text, read_log
-from dmn4.train import start_model
+from dmn4.files import load_tensors, write_file
+from dmn4.training.runs import Run, log_text, read_log
+from dmn4.training.train import start_model
 
 TOY = Path(__file__).with_name("toy_runs.py")
 ALONE = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -83,7 +83,7 @@ def test_a_run_asked_to_stop_ends_its_step_and_goes_on_from_there(tmp_path, monk
         if len(asked) == 7:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr("dmn4.runs.Run.wait_while_paused", stop_once)
+    monkeypatch.setattr("dmn4.training.runs.Run.wait_while_paused", stop_once)
     assert run_stage("shared", tmp_path / "stopped").stopping
     assert state(tmp_path / "stopped")[1] == 7
     assert not run_stage("shared", tmp_path / "stopped", resume=True).stopping

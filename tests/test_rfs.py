@@ -8,7 +8,7 @@ from torch.testing import assert_close
 from toy_episodes import random_episode, train_on_stream
 
 from dmn4.images import Transform
-from dmn4.maps import view
+from dmn4.images.looks import view
 from dmn4.methods.rfs import RFS, logistic_regression
 
 

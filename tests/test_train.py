@@ -10,18 +10,19 @@ from lightning_fabric import Fabric
 from torch.testing import assert_close
 from toy_runs import RECIPES, TRAIN, VAL, run_stage
 
-from dmn4.checkpoints import load_model, load_tensors
 from dmn4.data.samples import draw_clutter
+from dmn4.episodes.maps import MapStore
 from dmn4.errors import InputError
-from dmn4.maps import MapStore
+from dmn4.files import load_tensors
 from dmn4.methods import build_method
-from dmn4.playing import Validation, correct_share
 from dmn4.recipes import TRAINING, adjusted
-from dmn4.rounds import prepare, rounds
-from dmn4.runs import read_log
 from dmn4.seeds import mixed_seed
-from dmn4.stages import set_learning_rate, start_optimizer, transforms
-from dmn4.train import EpisodeLoss, start_model, train
+from dmn4.training.checkpoints import load_model
+from dmn4.training.runs import read_log
+from dmn4.training.setup import set_learning_rate, start_optimizer, transforms
+from dmn4.training.steps import prepare, step_batches
+from dmn4.training.train import EpisodeLoss, start_model, train
+from dmn4.training.validation import Validation, correct_share
 
 RECIPE = RECIPES["train"]
 
@@ -53,7 +54,7 @@ def test_a_short_training_beats_its_start_and_raw_pixels(method, options, tmp_pa
 
 def test_episodes_of_one_batch_share_its_embedding():
     model = start_model(RECIPES["shared"])
-    one, = rounds(TRAIN.labels, RECIPES["shared"], 0)
+    one, = step_batches(TRAIN.labels, RECIPES["shared"], 0)
     assert len(one.rows) == 4 * 6
     assert len(one.episodes) == 2
     images, episodes = prepare(one, TRAIN, transforms(RECIPES["shared"])[0], (), 0)
@@ -72,24 +73,24 @@ def test_processes_share_the_episodes_of_a_step_and_leave_none_out(name):
     recipe = replace(RECIPES.get(name, replace(RECIPE, reuse="no")), step_episodes=4)
 
     def played(rank, world):
-        return [tuple(np.sort(one.rows[episode.query].numpy())) for one in rounds(TRAIN.labels, recipe, 3, rank, world)
-                for episode in one.episodes]
+        return [tuple(np.sort(one.rows[episode.query].numpy()))
+                for one in step_batches(TRAIN.labels, recipe, 3, rank, world) for episode in one.episodes]
 
     assert sorted(played(0, 1)) == sorted(played(0, 2) + played(1, 2))
     assert len(played(0, 2)) == 2
 
 
 def test_views_join_the_support_with_the_labels_of_their_images():
-    one = rounds(TRAIN.labels, RECIPE, 0)[0]
+    one = step_batches(TRAIN.labels, RECIPE, 0)[0]
     images, (episode,) = prepare(one, TRAIN, replace(transforms(RECIPE)[0], crop="none", padding=0, flip=False),
                                  ("flip",), 0)
-    assert episode.labels.tolist() == [0, 1, 2, 0, 1, 2]
+    assert episode.support_labels.tolist() == [0, 1, 2, 0, 1, 2]
     assert torch.equal(images[episode.support[3:]], images[episode.support[:3]].flip(-1))
 
 
 def test_unlabelled_images_come_from_the_part_that_is_not_labelled():
     recipe = replace(RECIPE, unlabelled=2, distractors=1, labelled=0.5)
-    one = rounds(TRAIN.labels, recipe, 0)[0]
+    one = step_batches(TRAIN.labels, recipe, 0)[0]
     assert len(one.episodes[0].unlabelled) == (3 + 1) * 2
     assert len(one.rows) == 3 + 12 + 8
 
@@ -97,22 +98,22 @@ def test_unlabelled_images_come_from_the_part_that_is_not_labelled():
 @pytest.mark.parametrize("more", [{"unlabelled": 2}, {"labelled": 0.5}])
 def test_a_shared_batch_refuses_what_it_would_ignore(more):
     with pytest.raises(InputError, match="no unlabelled images: set batch_classes=0"):
-        rounds(TRAIN.labels, replace(RECIPE, batch_classes=4, batch_images=6, **more), 0)
+        step_batches(TRAIN.labels, replace(RECIPE, batch_classes=4, batch_images=6, **more), 0)
 
 
 def test_without_reuse_no_image_comes_twice_in_an_epoch_until_it_runs_dry():
     labels = np.arange(4).repeat(20)                          # 80 images: five episodes of 3 x (1 + 4) use 75 of them
     recipe = replace(RECIPE, ways=3, shots=1, queries=4, reuse="no", episodes=8, step_episodes=1)
-    epoch = torch.stack([rounds(labels, recipe, step)[0].rows for step in range(8)])      # (8, 15)
+    epoch = torch.stack([step_batches(labels, recipe, step)[0].rows for step in range(8)])      # (8, 15)
     whole = max(count for count in range(1, 9) if len(epoch[:count].unique()) == 15 * count)
     assert 3 <= whole <= 5                                    # it ends once two classes alone have five images left
-    assert not torch.equal(rounds(labels, recipe, 8)[0].rows, epoch[0])
+    assert not torch.equal(step_batches(labels, recipe, 8)[0].rows, epoch[0])
 
 
 @pytest.mark.parametrize("more", [{"unlabelled": 2}, {"labelled": 0.5}, {"batch_classes": 4, "batch_images": 6}])
 def test_episodes_without_reuse_refuse_what_they_would_ignore(more):
     with pytest.raises(InputError, match="set reuse=yes"):
-        rounds(TRAIN.labels, replace(RECIPE, reuse="no", **more), 0)
+        step_batches(TRAIN.labels, replace(RECIPE, reuse="no", **more), 0)
 
 
 @pytest.mark.parametrize("stage", ["pretrain", "train"])
@@ -174,18 +175,18 @@ def test_the_methods_own_layers_can_learn_at_another_rate():
 
 def test_smoothed_labels_raise_the_loss_of_a_sure_answer():
     model = start_model(RECIPE)
-    one, = rounds(TRAIN.labels, replace(RECIPE, step_episodes=1), 0)
+    one, = step_batches(TRAIN.labels, replace(RECIPE, step_episodes=1), 0)
     images, episodes = prepare(one, TRAIN, transforms(RECIPE)[0], (), 0)
     plain, smooth = (EpisodeLoss(model.eval(), share)(images, episodes).loss for share in (0.0, 0.1))
     scores = model.method(*maps_of(model, images, episodes[0]))
-    assert_close(plain, F.cross_entropy(scores, episodes[0].true))
-    assert_close(smooth, F.cross_entropy(scores, episodes[0].true, label_smoothing=0.1))
+    assert_close(plain, F.cross_entropy(scores, episodes[0].query_labels))
+    assert_close(smooth, F.cross_entropy(scores, episodes[0].query_labels, label_smoothing=0.1))
 
 
 def maps_of(model, images, episode):
     """Support maps, labels and query maps of an episode."""
     maps = model.backbone(images)
-    return maps[episode.support], episode.labels, maps[episode.query]
+    return maps[episode.support], episode.support_labels, maps[episode.query]
 
 
 def test_validation_sees_the_views_and_the_unlabelled_images_of_its_method():

@@ -13,16 +13,16 @@ import torch
 from toy_service import Patches, picture, shots
 
 import dmn4
-from dmn4.classifier import FewShotClassifier
+from dmn4.classify.classifier import FewShotClassifier
 from dmn4.cli import main
 from dmn4.errors import InputError
 from dmn4.web import sample
 from dmn4.web.app import create_app
+from dmn4.web.engine import Engine
 from dmn4.web.guard import Guard
 from dmn4.web.limits import Limits
 from dmn4.web.server import is_loopback, listen
 from dmn4.web.store import Entry, Store
-from dmn4.web.teacher import Teacher
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -30,7 +30,7 @@ with warnings.catch_warnings():
 
 
 def client_of(limits=None, backbone=None, **options):
-    return TestClient(create_app(Teacher(backbone or Patches()), limits), "http://localhost", **options)
+    return TestClient(create_app(Engine(backbone or Patches()), limits), "http://localhost", **options)
 
 
 @pytest.fixture
@@ -169,12 +169,12 @@ def test_what_is_no_model_file_is_refused(client, content):
 
 def rewritten(tmp_path, change, tensors=lambda found: None):
     """The content of a model file whose description and tensors were changed."""
-    from dmn4.modelfile import read_modelfile, write_modelfile
+    from dmn4.classify.modelfile import read_modelfile, write_modelfile
 
     path = tmp_path / "model.dmn4"
-    teacher = Teacher(Patches())
+    engine = Engine(Patches())
     pictures = [picture("red", 1), picture("red", 2), picture("blue", 1), picture("blue", 2)]
-    path.write_bytes(teacher.model_file(teacher.learn(pictures, ["red", "red", "blue", "blue"])))
+    path.write_bytes(engine.model_file(engine.learn(pictures, ["red", "red", "blue", "blue"])))
     held, about = read_modelfile(path)
     change(about)
     tensors(held)
@@ -223,7 +223,7 @@ def test_all_classifiers_share_one_backbone(client, known):
     client.post("/api/models", files={"model": client.get(f"{known}/model").content})
     client.post(f"{known}/shots", data={"labels": ["red"]}, files={"pictures": picture("red", 5)})
     service = client.app.state.service
-    shared = service.teacher.parts
+    shared = service.engine.parts
     for entry in service.store:
         assert entry.classifier.parts_.backbone is shared.backbone
         assert entry.classifier.parts_.embedder is shared.embedder
@@ -530,7 +530,7 @@ def test_who_changes_a_model_of_the_owner_gets_a_copy(model):
 
 
 def test_a_model_that_cannot_be_hosted_is_named(model, tmp_path):
-    service = create_app(Teacher(Patches())).state.service
+    service = create_app(Engine(Patches())).state.service
     service.host(model)
     with pytest.raises(InputError, match="two models are called 'my-colours'"):
         service.host(model)

@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, settings
 from toy_service import Patches, picture, shots
 
 from dmn4.web.app import create_app
+from dmn4.web.engine import Engine
 from dmn4.web.limits import Limits
-from dmn4.web.teacher import Teacher
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -17,7 +17,7 @@ with warnings.catch_warnings():
     from schemathesis.checks import CHECKS, load_all_checks
 
 load_all_checks()
-APP = create_app(Teacher(Patches()), Limits(classifiers=4), hosts=("localhost", "testserver"))
+APP = create_app(Engine(Patches()), Limits(classifiers=4), hosts=("localhost", "testserver"))
 CLIENT = TestClient(APP, "http://localhost")
 SCHEMA = schemathesis.openapi.from_asgi("/api/openapi.json", APP)
 NOT_MEANT = CHECKS.get_by_names(["positive_data_acceptance"])     # random bytes are "binary", but they are no picture

@@ -8,11 +8,11 @@ import torch
 from dmn4.backbones import build_backbone
 from dmn4.backbones.loading import SHIPPED
 from dmn4.data.samples import draw_clutter
-from dmn4.episodes import sample_episodes
+from dmn4.episodes.maps import embed_all
+from dmn4.episodes.sampling import sample_episodes
 from dmn4.images import Transform
-from dmn4.maps import embed_all
 from dmn4.methods import build_method
-from dmn4.playing import correct_share
+from dmn4.training.validation import correct_share
 
 FILES = {path.stem: path for path in sorted(SHIPPED.glob("*.safetensors"))}
 # The beginning of each file's SHA-256, as docs/weights.md has it.

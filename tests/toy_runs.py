@@ -7,7 +7,7 @@ import torch
 
 from dmn4.data.samples import draw_clutter
 from dmn4.recipes import Pretraining, Training
-from dmn4.runs import Run
+from dmn4.training.runs import Run
 
 TRAIN = draw_clutter(6, 12, 0.2, 24, seed=0)
 VAL = draw_clutter(5, 20, 0.2, 24, seed=1)
@@ -22,8 +22,8 @@ RECIPES = {
 
 def run_stage(name: str, folder: str | Path, **more: object) -> Run:
     """One of the trainings above, in this process."""
-    from dmn4.pretrain import pretrain
-    from dmn4.train import train
+    from dmn4.training.pretrain import pretrain
+    from dmn4.training.train import train
 
     recipe = more.pop("recipe", RECIPES[name])
     return (pretrain if name == "pretrain" else train)(TRAIN, folder, recipe, val=VAL, shown=False, **more)

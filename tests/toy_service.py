@@ -13,7 +13,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from dmn4.web.app import create_app
-from dmn4.web.teacher import Teacher
+from dmn4.web.engine import Engine
 
 COLOURS = {"red": (220, 30, 40), "green": (30, 200, 60), "blue": (40, 60, 210), "grey": (150, 140, 120)}
 
@@ -36,7 +36,7 @@ def picture(colour: str, seed: int = 0, size: tuple[int, int] = (40, 48)) -> byt
 
 
 @contextmanager
-def running(teacher: Teacher, *models: Path) -> Iterator[str]:
+def running(teacher: Engine, *models: Path) -> Iterator[str]:
     """The address of a service in a thread of this process, with the classifiers of these files."""
     app = create_app(teacher)
     for path in models:

@@ -10,19 +10,19 @@ from typing import Any
 
 import torch
 from rich.console import Console
-from rich.table import Table as Shown
+from rich.table import Table
 from torch import Tensor
 
-from ..checkpoints import write_json
-from ..contenders import find_trained
 from ..data.samples import draw_clutter
-from ..episodes import Episode
-from ..evaluate import Protocol
-from ..maps import embed_all, pictures
+from ..episodes.maps import embed_all, pictures
+from ..episodes.sampling import Episode
+from ..episodes.scoring import right_shares
+from ..evaluation.contenders import load_trained
+from ..evaluation.evaluate import Protocol
+from ..evaluation.split import EmbeddedSplit, reads_means
+from ..files import write_json
 from ..memory import keep_freed_memory
-from ..methods.ablation import score_rules
-from ..playing import right_shares
-from ..table import Table, reads_means
+from ..methods.together import score_together
 from .race import race, report
 
 FOUR = ["dmn4", "mn4", "dn4", "protonet"]                          # the paper's comparison, on the same episodes
@@ -50,84 +50,84 @@ def benchmark_evaluation(rounds: int, out: Path) -> dict[str, Cost]:
     """Time an episode of each case; prints a table and writes a JSON file."""
     console = Console()
     about = report(console)
-    images, trained = draw_clutter(10, 20, size=84, seed=0), find_trained()
-    tables = {name: Table(images, {one: trained.enter(one) for one in methods}, shots)
+    images, trained = draw_clutter(10, 20, size=84, seed=0), load_trained()
+    splits = {name: EmbeddedSplit(images, {one: trained.with_method(one) for one in methods}, shots)
               for name, (methods, shots) in CASES.items()}
-    plain = {name: plain_ratio(table, rounds) for name, table in tables.items()}
+    plain = {name: plain_ratio(split, rounds) for name, split in splits.items()}
     keep_freed_memory()                                            # it cannot be undone, so the plain form came first
     start = time.perf_counter()
     embed_all(trained.backbone, images, trained.transform)
     once = (time.perf_counter() - start) / len(images) * SPLIT / EPISODES
-    costs = {name: cost(table, rounds, plain[name], once) for name, table in tables.items()}
+    costs = {name: cost(split, rounds, plain[name], once) for name, split in splits.items()}
     write_json(out, {"machine": about, "rounds": rounds, "cases": {name: asdict(one) for name, one in costs.items()}})
     console.print(cost_table(costs))
     console.print(f"every figure: {out}")
     return costs
 
 
-def plain_ratio(table: Table, rounds: int) -> float:
+def plain_ratio(split: EmbeddedSplit, rounds: int) -> float:
     """How many times the head an episode takes that embeds its pictures in the plain way."""
-    runners = {"floor": head_alone(table), "plain": embedding_anew(table, table.backbone.features)}
-    return race(runners, rounds)["plain"].floor_ratio * table.at_once
+    runners = {"floor": head_alone(split), "plain": embedding_anew(split, split.backbone.features)}
+    return race(runners, rounds)["plain"].floor_ratio * split.at_once
 
 
-def cost(table: Table, rounds: int, plain: float, once: float) -> Cost:
+def cost(split: EmbeddedSplit, rounds: int, plain: float, once: float) -> Cost:
     """What an episode of one case costs in every form; `once` are the seconds of its share of embedding the split."""
-    figures = race({"floor": head_alone(table), "stored": over_the_store(table),
-                    "embedded": embedding_anew(table, table.backbone)}, rounds)
-    head = statistics.median(figures["floor"].seconds) / table.at_once
-    played, embedded = figures["stored"].floor_ratio, figures["embedded"].floor_ratio * table.at_once     # in heads
+    figures = race({"floor": head_alone(split), "stored": over_the_store(split),
+                    "embedded": embedding_anew(split, split.backbone)}, rounds)
+    head = statistics.median(figures["floor"].seconds) / split.at_once
+    played, embedded = figures["stored"].floor_ratio, figures["embedded"].floor_ratio * split.at_once     # in heads
     stored = played + once / head
     return Cost(head, head * stored, head * embedded, head * plain, played - 1, embedded / stored, plain / stored)
 
 
-def head_alone(table: Table) -> Callable[[], Any]:
+def head_alone(split: EmbeddedSplit) -> Callable[[], Any]:
     """The methods called on the maps of an episode that lie ready, as often as `over_the_store` plays episodes.
 
     One that reads nothing but means gets those.
     """
-    episode = next(episodes(table))
-    maps, *means = ((store[episode.support], store[episode.query]) for store in (*table.stores, *table.means))
-    return torch.no_grad()(lambda: [heads(table, episode.support_labels, maps, *means) for _ in range(table.at_once)])
+    episode = next(episodes(split))
+    maps, *means = ((store[episode.support], store[episode.query]) for store in (*split.stores, *split.means))
+    return torch.no_grad()(lambda: [heads(split, episode.support_labels, maps, *means) for _ in range(split.at_once)])
 
 
-def heads(table: Table, labels: Tensor, maps: Pair, means: Pair | None = None) -> dict[str, Tensor]:
+def heads(split: EmbeddedSplit, labels: Tensor, maps: Pair, means: Pair | None = None) -> dict[str, Tensor]:
     """The scores of every method on the maps of support and query, or on their means; rules share a search."""
-    scores = score_rules(maps[0], labels, maps[1], table.rules) if table.rules else {}
-    for name, method in table.methods.items():
+    scores = score_together(maps[0], labels, maps[1], split.rules) if split.rules else {}
+    for name, method in split.methods.items():
         if name not in scores:
             support, query = means if means and reads_means(method) else maps
             scores[name] = method(support, labels, query)
     return scores
 
 
-def over_the_store(table: Table) -> Callable[[], Any]:
+def over_the_store(split: EmbeddedSplit) -> Callable[[], Any]:
     """What `evaluate` does for each episode: draw it, take its maps, score them, count; quick methods play many."""
-    drawn = episodes(table)
-    return lambda: table.play(list(islice(drawn, table.at_once)))
+    drawn = episodes(split)
+    return lambda: split.play(list(islice(drawn, split.at_once)))
 
 
-def embedding_anew(table: Table, backbone: Callable[[Tensor], Tensor]) -> Callable[[], Any]:
+def embedding_anew(split: EmbeddedSplit, backbone: Callable[[Tensor], Tensor]) -> Callable[[], Any]:
     """An episode with its own pictures embedded, in one batch; bare `features` keep PyTorch's own layout."""
-    drawn = episodes(table)
+    drawn = episodes(split)
 
     @torch.no_grad()
     def run() -> dict[str, Tensor]:
         one = next(drawn)
-        maps = backbone(table.transform(pictures(table.images, torch.cat([one.support, one.query]))))
-        scores = heads(table, one.support_labels, (maps[: len(one.support)], maps[len(one.support) :]))
+        maps = backbone(split.transform(pictures(split.images, torch.cat([one.support, one.query]))))
+        scores = heads(split, one.support_labels, (maps[: len(one.support)], maps[len(one.support) :]))
         return right_shares({name: score[None] for name, score in scores.items()}, [one])
     return run
 
 
-def episodes(table: Table) -> Iterator[Episode]:
+def episodes(split: EmbeddedSplit) -> Iterator[Episode]:
     """The episodes of the protocol, the same for every contestant."""
-    return Protocol(shots=table.shots).draw(table.images.labels)
+    return Protocol(shots=split.shots).draw(split.images.labels)
 
 
-def cost_table(costs: dict[str, Cost]) -> Shown:
+def cost_table(costs: dict[str, Cost]) -> Table:
     """The costs for a terminal of 80 columns."""
-    shown = Shown("case", title=f"one of {EPISODES:,} episodes over {SPLIT:,} embedded pictures", title_justify="left")
+    shown = Table("case", title=f"one of {EPISODES:,} episodes over {SPLIT:,} embedded pictures", title_justify="left")
     for heading in ("head, ms", "stored", "beyond head", "embedded anew", "plainly"):
         shown.add_column(heading, justify="right")
     for name, one in costs.items():

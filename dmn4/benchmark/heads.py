@@ -14,9 +14,9 @@ from rich.table import Table
 from torch import Tensor
 
 from ..backbones import build_backbone
-from ..checkpoints import write_json
 from ..data.samples import draw_clutter
 from ..errors import InputError, choose
+from ..files import write_json
 from ..methods import METHODS, build_method
 from ..methods.mn4_semi import DMN4Semi, MN4Semi
 from .race import Figures, race, report

@@ -77,7 +77,7 @@ def benchmark(path: Source, split: str = "train", backbone: str = "conv4", repea
     Example: dmn4 data benchmark data/cub --split val
     """
     from dmn4.backbones import build_backbone
-    from dmn4.data.speed import measure
+    from dmn4.benchmark.data import measure
 
     for line in measure(path, build_backbone(backbone), split, repeats):
         typer.echo(line)

@@ -69,9 +69,9 @@ def pretrain(data: Data, out: Out = Path("runs/pretrain"), recipe: Annotated[str
 
     Example: dmn4 pretrain data/cub -o runs/cub --epochs 30
     """
+    from dmn4.data.layouts import open_split
     from dmn4.errors import choose
-    from dmn4.pretrain import pretrain as run
-    from dmn4.stages import open_split
+    from dmn4.training.pretrain import pretrain as run
 
     chosen = adjusted(PRETRAINING[choose("recipe", recipe, PRETRAINING)], **(settings or {}))
     fabric = start_fabric(accelerator, devices, nodes, precision)
@@ -90,9 +90,9 @@ def train(data: Data, out: Out = Path("runs/train"), recipe: Annotated[str, type
 
     Example: dmn4 train data/cub -o runs/cub-dmn4 --method dmn4 --weights runs/cub/backbone.safetensors
     """
+    from dmn4.data.layouts import open_split
     from dmn4.errors import choose
-    from dmn4.stages import open_split
-    from dmn4.train import train as run
+    from dmn4.training.train import train as run
 
     chosen = adjusted(TRAINING[choose("recipe", recipe, TRAINING)], **(settings or {}))
     fabric = start_fabric(accelerator, devices, nodes, precision)
@@ -116,8 +116,8 @@ def average(runs: Annotated[list[Path], typer.Argument(help="run folders, or fil
 
     Example: dmn4 average runs/cub-a runs/cub-b -o runs/mean.safetensors
     """
-    from dmn4.checkpoints import average_backbones
     from dmn4.errors import InputError
+    from dmn4.training.checkpoints import average_backbones
 
     if len(runs) < 2:
         raise InputError(f"{str(runs[0])!r} alone has no mean; name at least two trainings")
@@ -158,13 +158,13 @@ def evaluate(data: Data, weights: Annotated[str, typer.Option(help="run folder, 
 
     Example: dmn4 evaluate data/cub --weights runs/cub --method dmn4 --method dn4 --shots 5
     """
-    from dmn4.contenders import find_trained
-    from dmn4.evaluate import Protocol
-    from dmn4.evaluate import evaluate as run
-    from dmn4.stages import open_split
+    from dmn4.data.layouts import open_split
+    from dmn4.evaluation.contenders import load_trained
+    from dmn4.evaluation.evaluate import Protocol
+    from dmn4.evaluation.evaluate import evaluate as run
 
-    trained = find_trained(weights, backbone)
-    contenders = {name or "as trained": trained.enter(name) for name in method or [""]}
+    trained = load_trained(weights, backbone)
+    contenders = {name or "as trained": trained.with_method(name) for name in method or [""]}
     protocol = Protocol(ways, shots, queries, episodes, repeats, seed, unlabelled, distractors, labelled)
     results = run(open_split(data, split), contenders, protocol, out, resume=resume,
                   base=open_split(data, base_split) if base_split else None, in_memory=1e9 * memory,
@@ -202,12 +202,12 @@ def compare(data: Data, contenders: Annotated[list[str], typer.Argument(
 
     Example: dmn4 compare data/cub dn4 mn4 dmn4 dmn4:vote=rank --weights runs/cub
     """
-    from dmn4.compare import compare as rows_of
-    from dmn4.compare import parse_contenders, save
+    from dmn4.data.layouts import open_split
     from dmn4.errors import InputError
-    from dmn4.evaluate import Protocol
-    from dmn4.evaluate import evaluate as run
-    from dmn4.stages import open_split
+    from dmn4.evaluation.compare import compare as rows_of
+    from dmn4.evaluation.compare import parse_contenders, save
+    from dmn4.evaluation.evaluate import Protocol
+    from dmn4.evaluation.evaluate import evaluate as run
 
     entered = parse_contenders(contenders, weights, backbone)
     if len(entered) < 2:
@@ -229,7 +229,7 @@ def print_comparison(rows: Any, out: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from dmn4.compare import cells, footnote
+    from dmn4.evaluation.compare import cells, footnote
 
     table = Table("method", "accuracy %", "difference", "p", "tighter",
                   caption="; ".join(filter(None, [

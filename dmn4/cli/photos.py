@@ -33,7 +33,7 @@ def demo(out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the t
 
     Example: dmn4 demo -o dmn4-demo
     """
-    from dmn4.demo import run_demo
+    from dmn4.classify.demo import run_demo
 
     for line in run_demo(out, episodes, watched):
         typer.echo(line)
@@ -49,9 +49,9 @@ def fit(photos: Annotated[Path, typer.Argument(metavar="PHOTOS", help="PHOTOS/cl
         image_size: Annotated[int | None, typer.Option(help="Side to which pictures are scaled.", min=8)] = None,
         ) -> None:
     """Learn the classes of a folder of class folders; no training, a few seconds."""
-    from dmn4.classifier import FewShotClassifier
+    from dmn4.classify.classifier import FewShotClassifier
+    from dmn4.classify.sorting import gather, readable, readable_files
     from dmn4.data.folders import read_folder
-    from dmn4.predictions import gather, readable, readable_files
     from dmn4.recipes import parse_options
 
     if out.is_dir():
@@ -85,14 +85,14 @@ def predict(model: Model,
             = None, resume: Annotated[bool, typer.Option("--resume", help="Skip what is in the --csv file.")] = False,
             ) -> None:
     """Name the class of every picture, one line each; an unreadable one is a line with its error."""
-    from dmn4 import predictions
-    from dmn4.classifier import load
+    from dmn4.classify import predictions, sorting
+    from dmn4.classify.classifier import load
     from dmn4.data.folders import existing_folder
 
     if not images and watch is None:
         raise InputError("no pictures were named: give files, folders, or --watch FOLDER")
-    paths = predictions.gather(images) if images else []
-    arriving = predictions.arrivals(existing_folder(watch)) if watch else iter(())
+    paths = sorting.gather(images) if images else []
+    arriving = sorting.arrivals(existing_folder(watch)) if watch else iter(())
     table = predictions.Table(csv, resume)
     classifier = load(model)
     if reject and not classifier.calibration_.rejects:
@@ -105,7 +105,7 @@ def predict(model: Model,
         for prediction in rows:
             table.add(prediction)
             if sort_into is not None:
-                predictions.sort_into(sort_into, prediction, link)
+                sorting.sort_into(sort_into, prediction, link)
             if as_json:
                 said.append(prediction.as_dict)
             else:
@@ -126,8 +126,8 @@ def predict(model: Model,
 def explain(model: Model, image: Annotated[Path, typer.Argument(metavar="IMAGE", help="One picture.")],
             out: Annotated[Path, typer.Option("--out", "-o", help="The picture to write.")] = Path("why.png")) -> None:
     """Draw why a picture is given its class: which places counted, and what they matched."""
-    from dmn4.classifier import load
-    from dmn4.draw import draw_explanation
+    from dmn4.classify.classifier import load
+    from dmn4.evidence.draw import draw_explanation
 
     classifier = load(model)
     explanation = classifier.explain(image)

@@ -48,6 +48,6 @@ def benchmark_serve(clients: Annotated[int, typer.Option(help="That ask at the s
         import httpx  # noqa: F401
     except ImportError:
         raise InputError("the load test needs httpx: pip install 'dmn4[test]'") from None
-    from dmn4.web.load import load_test
+    from dmn4.benchmark.service import load_test
 
     load_test(clients, seconds, backbone, weights, out, typer.echo)

@@ -25,7 +25,8 @@ from rich.progress import Progress
 from dmn4.errors import InputError
 from dmn4.images import Crop, Source, describe_source, read_image, resize_image
 
-from .folders import DIGEST, ImageSet, digest
+from ..images.files import DIGEST, digest
+from .folders import ImageSet
 
 VERSION = "1"                                                      # of the layout of an entry
 BLOCK = 256                                                        # pictures between two looks at what is done

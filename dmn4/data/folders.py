@@ -1,6 +1,5 @@
 """Labelled pictures: root/class/image.jpg -> ImageSet."""
 
-import hashlib
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,8 +11,7 @@ import numpy as np
 
 from dmn4.errors import InputError
 from dmn4.images import SUFFIXES, Source, find_images, is_hidden, read_image
-
-DIGEST = 16                                                        # bytes of a picture's digest
+from dmn4.images.files import blake, digest
 
 
 @dataclass(frozen=True)
@@ -101,18 +99,8 @@ class ImageSet:
         members: list[list[bytes]] = [[] for _ in self.classes]
         for label, row in zip(self.labels, digests, strict=True):
             members[label].append(row.tobytes())
-        each = sorted(_hash(b"".join(sorted(rows))) for rows in members)
-        return _hash(b"".join(each)).hex()[:12]
-
-
-def digest(pixels: np.ndarray) -> np.ndarray:
-    """Sixteen bytes that identify a decoded picture: (h, w, 3) -> (16,)."""
-    shape = np.array(pixels.shape, dtype="<i4").tobytes()
-    return np.frombuffer(_hash(shape + pixels.tobytes()), dtype=np.uint8)
-
-
-def _hash(content: bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=DIGEST).digest()
+        each = sorted(blake(b"".join(sorted(rows))) for rows in members)
+        return blake(b"".join(each)).hex()[:12]
 
 
 def digest_all(images: Sequence[Source] | np.ndarray) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Image files: find them, read them as arrays, refuse what is not an image."""
 
+import hashlib
 import io
 import os
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ SUFFIXES = (".jpg", ".jpeg", ".jpe", ".png", ".webp", ".bmp", ".gif", ".tif", ".
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")            # no other decoder of Pillow is run
 PIXEL_LIMIT = 89_478_485                                           # Pillow's own guard against decompression bombs
 SPARE = 2                                                          # times the size asked for, kept for a good scaling
+DIGEST = 16                                                        # bytes of a picture's digest
 SKIPPED_FOLDERS = ("__MACOSX", "@eaDir")                           # what archivers and network disks leave behind
 
 
@@ -163,3 +165,14 @@ def resize_image(image: np.ndarray, size: int | tuple[int, int]) -> np.ndarray:
     if image.shape[:2] == (height, width):
         return image
     return np.array(Image.fromarray(image).resize((width, height), Image.Resampling.BILINEAR))
+
+
+def digest(pixels: np.ndarray) -> np.ndarray:
+    """Sixteen bytes that identify a decoded picture: (h, w, 3) -> (16,)."""
+    shape = np.array(pixels.shape, dtype="<i4").tobytes()
+    return np.frombuffer(blake(shape + pixels.tobytes()), dtype=np.uint8)
+
+
+def blake(content: bytes) -> bytes:
+    """Sixteen bytes that identify a content."""
+    return hashlib.blake2b(content, digest_size=DIGEST).digest()

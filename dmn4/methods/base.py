@@ -20,6 +20,7 @@ class Method(nn.Module):
     `views_shots`, up to how many shots a class has they are wanted (None: always);
     `needs_training`, whether it holds layers that are noise until they have been trained;
     `any_size`, whether support and query maps may differ in height and width;
+    `smooths`, whether its loss takes label smoothing;
     `vectorised`, whether `torch.vmap` can score many episodes in one call: no step of it looks at a value.
     """
 
@@ -27,6 +28,7 @@ class Method(nn.Module):
     views_shots: int | None = None
     needs_training: bool = False
     any_size: bool = False
+    smooths: bool = True
     vectorised: bool = False
 
     def __init__(self, channels: int | None = None) -> None:
@@ -54,9 +56,13 @@ class Method(nn.Module):
         return torch.stack([self(one, labels, asked, **dict(zip(extra, more, strict=True)))
                             for one, asked, *more in zip(support, query, *extra.values(), strict=True)])
 
-    def loss(self, scores: Tensor, query_labels: Tensor) -> Tensor:
+    def views_at(self, shots: int) -> tuple[str, ...]:
+        """The extra pictures of each support image that the method wants at this number of shots."""
+        return self.views if self.views_shots is None or shots <= self.views_shots else ()
+
+    def loss(self, scores: Tensor, query_labels: Tensor, smoothing: float = 0.0) -> Tensor:
         """What training minimises: cross-entropy (Eq. 6, 7) unless the method's paper says otherwise."""
-        return F.cross_entropy(scores, query_labels)
+        return F.cross_entropy(scores, query_labels, label_smoothing=smoothing)
 
     def auxiliary(self, support: Tensor, labels: Tensor, query: Tensor, query_labels: Tensor) -> Tensor | None:
         """A loss that the method's paper adds while training, or None."""

@@ -30,7 +30,7 @@ class RelationNet(Method):
         self.loss_name = choose("loss", loss, LOSSES)
         conv = choose("form", form, ("conv", "pooled")) == "conv"
         self.relation = ConvRelation(width, momentum) if conv else PooledRelation(width)
-        self.any_size = not conv
+        self.any_size, self.smooths = not conv, loss == "softmax"
 
     def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
         if isinstance(self.relation, PooledRelation):
@@ -40,8 +40,10 @@ class RelationNet(Method):
             classes = classes * torch.bincount(labels)[:, None]
         return self.relation(classes.view(-1, *support.shape[1:]), query)
 
-    def loss(self, scores: Tensor, query_labels: Tensor) -> Tensor:
+    def loss(self, scores: Tensor, query_labels: Tensor, smoothing: float = 0.0) -> Tensor:
         """The loss this network is trained with, in place of cross-entropy: (Q, N), (Q,) -> ()."""
+        if self.smooths:
+            return super().loss(scores, query_labels, smoothing)
         return LOSSES[self.loss_name](scores, query_labels)
 
 

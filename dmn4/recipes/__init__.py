@@ -1,7 +1,7 @@
 """Settings of the two training stages as values, by name: the paper's, its rivals', and those for two CPU cores."""
 
-from .own import PRETRAINING as OWN_PRETRAINING
-from .own import TRAINING as OWN_TRAINING
+from .paper import PRETRAINING as OWN_PRETRAINING
+from .paper import TRAINING as OWN_TRAINING
 from .rivals import RIVAL_PRETRAINING, RIVAL_TRAINING
 from .settings import Pretraining, Recipe, Training, adjusted, learning_rate, parse_options
 

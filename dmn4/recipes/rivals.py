@@ -6,7 +6,7 @@ A name is METHOD-BACKBONE. Where a paper leaves something open, the comment says
 from dataclasses import replace
 from typing import Any
 
-from .own import CONV4, FIVE_SHOTS, RESNET
+from .paper import CONV4, FIVE_SHOTS, RESNET
 from .settings import Pretraining, Training
 
 Settings = dict[str, Any]

@@ -2,8 +2,8 @@
 
 from . import semi, times
 from .figures import FIGURES
-from .frame import Entry, Workshop, table
 from .tables import descriptor_size, fine_grained, odm, rank, sota_mini, sota_tiered
+from .workshop import Entry, Workshop, table
 
 ENTRIES: dict[str, Entry] = {
     "sota-mini": table("all methods on miniImageNet (Table 1)", sota_mini),

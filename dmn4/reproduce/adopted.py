@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..checkpoints import write_file
-from ..episodes import Episode
+from ..episodes.sampling import Episode
+from ..files import write_file
 from ..methods.descriptors import SupportPool
 
 if TYPE_CHECKING:

@@ -9,33 +9,25 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ..checkpoints import write_file
-from ..contenders import Contender, find_trained
 from ..data.cache import decoded
 from ..data.folders import ImageSet
-from ..draw.fields import Task, draw_receptive, field_maps
-from ..episodes import Episode, sample_episodes
+from ..episodes.maps import MapStore, embed_all, pictures
+from ..episodes.sampling import Episode, sample_episodes
 from ..errors import InputError
-from ..evaluate import Protocol
-from ..explain import explain_maps
-from ..figures import (
-    clutter_accuracies,
-    draw_clouds,
-    draw_clutter_curves,
-    draw_densities,
-    draw_shares,
-    sample_tau,
-    true_shares,
-    tsne_clouds,
-)
-from ..intervals import accuracy_of
-from ..maps import MapStore, embed_all, pictures
+from ..evaluation.contenders import Contender, load_trained
+from ..evaluation.evaluate import Protocol
+from ..evaluation.intervals import accuracy_of
+from ..evidence.draw.fields import Task, draw_receptive, field_maps
+from ..evidence.explain import explain_maps
+from ..files import write_file
 from ..memory import keep_freed_memory
 from ..methods import build_method
 from ..methods.base import DescriptorMethod
-from .frame import Entry, Workshop
+from .curves import draw_clouds, draw_clutter_curves, draw_densities, draw_shares
+from .numbers import clutter_accuracies, sample_tau, true_shares, tsne_clouds
 from .page import STYLE
 from .sheets import DATA, plan_for
+from .workshop import Entry, Workshop
 
 RULES = ("dn4", "odm", "mn4", "dmn4")
 SPENT = {"tiny": 100, "cpu": 1_000, "paper": 10_000}          # episodes
@@ -48,8 +40,8 @@ Drawn = tuple[str, list[str]]                                 # title of a page,
 def contender(workshop: Workshop, data: str, method: str, backbone: str = "conv4") -> Contender:
     """A method with the weights that were given for the data, or with those that a budget affords for it."""
     if workshop.given:
-        return find_trained(workshop.given[f"{data}/{backbone}"], backbone).enter(method)
-    return find_trained(str(workshop.weights(plan_for(workshop.budget, data, method, 1, backbone)))).enter(method)
+        return load_trained(workshop.given[f"{data}/{backbone}"], backbone).with_method(method)
+    return load_trained(str(workshop.weights(plan_for(workshop.budget, data, method, 1, backbone)))).with_method(method)
 
 
 def embedded(workshop: Workshop, data: str, one: Contender, each: int = 0) -> tuple[ImageSet, MapStore]:
@@ -132,8 +124,8 @@ def nearest_to_truth(workshop: Workshop, picture: Path) -> Drawn:
 
 def clutter(workshop: Workshop, picture: Path) -> Drawn:
     """Accuracy against the share of clutter, on drawn objects none of which was seen in training."""
-    weights = find_trained(str(workshop.weights(plan_for("tiny", "drawn", "dmn4"))))
-    contenders = {name: weights.enter(name) for name in (*RULES, "protonet")}
+    weights = load_trained(str(workshop.weights(plan_for("tiny", "drawn", "dmn4"))))
+    contenders = {name: weights.with_method(name) for name in (*RULES, "protonet")}
     protocol = Protocol(episodes=SPENT[workshop.budget])
     found = clutter_accuracies(contenders, CLUTTER, protocol, weights.transform.size, shown=workshop.shown)
     accuracies = {share: {name: one.accuracy(name) for name in contenders} for share, one in found.items()}
@@ -156,7 +148,7 @@ def receptive_field(workshop: Workshop, picture: Path) -> Drawn:
 
 def receptive_task(one: Contender, images: ImageSet, episode: Episode) -> Task:
     """One query of a one-shot task, with the heat maps of what was kept."""
-    chosen = episode.index % len(episode.query)
+    chosen = episode.number % len(episode.query)
     support, query = (one.transform(pictures(images, rows)) for rows in (episode.support, episode.query[[chosen]]))
     with torch.no_grad():
         maps, asked = one.backbone(support), one.backbone(query)[0]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 
-from ..checkpoints import write_file
+from ..files import write_file
 from .sheets import DATA, Cell, Found, Sheet
 
 STYLE = ("<style>body{font:16px/1.5 sans-serif;margin:2rem}td{padding:.2rem .8rem;border-bottom:1px solid #ddd}"

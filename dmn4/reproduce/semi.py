@@ -8,23 +8,23 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ..checkpoints import read_json
-from ..contenders import find_trained
 from ..data.folders import ImageSet
-from ..episodes import Episode, split_labelled
-from ..evaluate import Protocol, evaluate
-from ..intervals import Accuracy
-from ..maps import MapStore, pictures
+from ..episodes.maps import MapStore, pictures
+from ..episodes.sampling import Episode, split_labelled
+from ..evaluation.contenders import load_trained
+from ..evaluation.evaluate import Protocol, evaluate
+from ..evaluation.intervals import Accuracy
+from ..files import read_json
 from ..methods.mn4_semi import AdoptingMethod
-from ..pretrain import pretrain
 from ..recipes import PRETRAINING, TRAINING, Training
-from ..train import train
+from ..training.pretrain import pretrain
+from ..training.train import train
 from .adopted import Adopted, draw_adopted, find_adopted, tally, true_classes
 from .figures import Drawn, available, embedded, write_figure
-from .frame import Entry, Workshop, finished
 from .page import write_page
 from .published import SEMI
 from .sheets import CHOSEN, DATA, Cell, Found, Plan, Sheet
+from .workshop import Entry, Workshop, finished
 
 LABELLED = 0.4
 TAUGHT, TESTED = 5, 20                                       # unlabelled images of each class in training and in test
@@ -114,7 +114,7 @@ def measure(workshop: Workshop, data: str, method: str, shots: int, strange: boo
     plan = schedule(workshop.budget, data, method, shots, strange, seed)
     card = workshop.out / "cards" / f"{plan.key}-{shots}shot{'-strange' * strange}" / "card.json"
     if not card.exists():
-        contender = find_trained(str(weights(workshop, plan))).enter(written(method, strange))
+        contender = load_trained(str(weights(workshop, plan))).with_method(written(method, strange))
         evaluate(workshop.open(data, "test"), {method: contender}, protocol_of(workshop.budget, shots, strange, seed),
                  card.parent, resume=True, shown=workshop.shown)
     one = read_json(card)["results"][method]
@@ -163,7 +163,7 @@ def write_semi(workshop: Workshop, name: str) -> Path:
 def adoption(workshop: Workshop, picture: Path) -> Drawn:
     """What the classes of a one-shot task adopt with MN4-semi, distractors among the unlabelled images."""
     data, = available(workshop, "miniimagenet")
-    one = find_trained(str(weights(workshop, schedule(workshop.budget, data, "mn4-semi", 1, True, 0)))).enter()
+    one = load_trained(str(weights(workshop, schedule(workshop.budget, data, "mn4-semi", 1, True, 0)))).with_method()
     assert isinstance(one.method, AdoptingMethod)
     images, maps = embedded(workshop, data, one)
     episodes = list(islice(protocol_of(workshop.budget, 1, True, 0).draw(images.labels), 20))

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from ..errors import choose
-from ..evaluate import Protocol
-from ..intervals import Accuracy
+from ..evaluation.evaluate import Protocol
+from ..evaluation.intervals import Accuracy
 from ..recipes import PRETRAINING, TRAINING, Pretraining, Training, adjusted
 
 DATA = {

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from ..backbones import build_backbone
 from ..benchmark.race import Figures, machine, race
-from ..checkpoints import write_json
+from ..files import write_json
 from ..methods import build_method
-from .frame import Entry, Workshop
 from .page import write_table
+from .workshop import Entry, Workshop
 
 ROUNDS = {"tiny": 3, "cpu": 9, "paper": 101}
 REFINED = 100           # epochs of DeepEMD's refinement for more than one shot

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ..classifier import FewShotClassifier, Judgement
+from ..classify.classifier import FewShotClassifier, Judgement
 from .store import Entry
 
 Rule = Literal["dn4", "mn4", "dmn4"]
@@ -34,7 +34,7 @@ class KnownClass(BaseModel):
     pictures: list[int]
 
 
-class Classifier(BaseModel):
+class ClassifierState(BaseModel):
     """A classifier and how far its learning is. Picture numbers hold for one `revision`."""
 
     id: str
@@ -110,10 +110,10 @@ class Question(BaseModel):
     answer: str
 
 
-def as_classifier(entry: Entry) -> Classifier:
+def classifier_state(entry: Entry) -> ClassifierState:
     """An entry of the store as it is shown."""
     classes = [] if entry.classifier is None else known_classes(entry.classifier)
-    return Classifier(id=entry.id, state=entry.state, done=entry.done, total=entry.total, error=entry.error,
+    return ClassifierState(id=entry.id, state=entry.state, done=entry.done, total=entry.total, error=entry.error,
                       revision=entry.revision, classes=classes)
 
 

@@ -12,22 +12,22 @@ from starlette.routing import Route
 
 from .. import __version__
 from ..errors import InputError
+from .engine import Engine
 from .guard import LOOPBACK, Guard, problem
 from .limits import Limits
 from .routes import api
 from .service import Service
-from .teacher import Teacher
 
 PAGE = Path(__file__).parent / "page"
 TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
          ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 
 
-def create_app(teacher: Teacher | None = None, limits: Limits | None = None,
+def create_app(engine: Engine | None = None, limits: Limits | None = None,
                hosts: Collection[str] | None = LOOPBACK) -> FastAPI:
     """The application; `hosts` are the names it may be called by, None for any."""
     limits = limits or Limits()
-    service = Service(teacher or Teacher(), limits)
+    service = Service(engine or Engine(), limits)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -7,16 +7,16 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, File, Form, HTTPException, Request, Response, UploadFile
 
 from .. import __version__
-from ..classifier import FewShotClassifier
+from ..classify.classifier import FewShotClassifier
 from ..data.samples import fruit_file
 from ..errors import InputError
 from . import answers
-from .answers import as_classifier, as_prediction
+from .answers import as_prediction, classifier_state
+from .engine import RULES
 from .limits import check_labels, check_size, read_pictures
 from .sample import fruit_sample
 from .service import Service
 from .store import Entry
-from .teacher import RULES
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": answers.Problem, "description": text} for status, text in {
@@ -51,33 +51,33 @@ api = APIRouter(prefix="/api", responses=PROBLEMS)
 @api.get("/about")
 async def about(service: Serving) -> answers.About:
     """The version, the backbone, the limits, which samples are there, and which classifiers came with the service."""
-    return answers.About(version=__version__, backbone=service.teacher.backbone, rules=list(RULES),
+    return answers.About(version=__version__, backbone=service.engine.backbone, rules=list(RULES),
                          limits=asdict(service.limits), samples=["fruit"] if fruit_file().is_file() else [],
                          hosted=sorted(entry.id for entry in service.store if entry.stays))
 
 
 @api.get("/classifiers")
-async def list_classifiers(service: Serving) -> list[answers.Classifier]:
+async def list_classifiers(service: Serving) -> list[answers.ClassifierState]:
     """All classifiers, the most recently used first."""
-    return [as_classifier(entry) for entry in service.store]
+    return [classifier_state(entry) for entry in service.store]
 
 
 @api.post("/classifiers", status_code=201)
 async def create_classifier(service: Serving, labels: Labels, pictures: Pictures,
-                            wait: bool = True) -> answers.Classifier:
+                            wait: bool = True) -> answers.ClassifierState:
     """Learn classes from a few pictures of each. With wait=false the answer comes at once, to be asked again."""
     names = check_labels(labels, service.limits)
     contents = await read_pictures(pictures, service.limits)
     check_pairs(names, contents)
     if len(set(names)) < 2:
         raise InputError("pictures of one class were sent; a classifier needs at least two classes")
-    return as_classifier(await service.create(contents, names, wait))
+    return classifier_state(await service.create(contents, names, wait))
 
 
 @api.get("/classifiers/{classifier}")
-async def get_classifier(entry: Named) -> answers.Classifier:
+async def get_classifier(entry: Named) -> answers.ClassifierState:
     """A classifier: its classes, or how far its learning is."""
-    return as_classifier(entry)
+    return classifier_state(entry)
 
 
 @api.delete("/classifiers/{classifier}", status_code=204)
@@ -89,7 +89,7 @@ async def delete_classifier(service: Serving, entry: Named) -> None:
 
 
 @api.post("/classifiers/{classifier}/shots", status_code=201)
-async def add_shots(service: Serving, entry: Named, labels: Labels, pictures: Pictures) -> answers.Classifier:
+async def add_shots(service: Serving, entry: Named, labels: Labels, pictures: Pictures) -> answers.ClassifierState:
     """Add pictures of classes that are known, or of new ones."""
     entry.learnt()
     names = check_labels(labels, service.limits)
@@ -99,9 +99,9 @@ async def add_shots(service: Serving, entry: Named, labels: Labels, pictures: Pi
     def grow(images: Iterator[bytes]) -> FewShotClassifier:
         known = entry.learnt()                                # as the change before this one left it
         check_size(len({*known.classes_.tolist(), *names}), len(known.pictures_) + len(names), service.limits)
-        return service.teacher.add(known, images, names)
+        return service.engine.add(known, images, names)
 
-    return as_classifier(await service.change(entry, contents, grow))
+    return classifier_state(await service.change(entry, contents, grow))
 
 
 @api.get("/classifiers/{classifier}/shots/{number}", response_class=Response,
@@ -115,11 +115,11 @@ async def get_shot(entry: Named, number: int) -> Response:
 
 
 @api.delete("/classifiers/{classifier}/classes/{label:path}")
-async def forget_class(service: Serving, entry: Named, label: str) -> answers.Classifier:
+async def forget_class(service: Serving, entry: Named, label: str) -> answers.ClassifierState:
     """Forget a class and its pictures."""
     if label not in entry.learnt().classes_.tolist():
         raise HTTPException(404, "there is no such class")
-    return as_classifier(await service.change(entry, [], lambda _: service.teacher.forget(entry.learnt(), label)))
+    return classifier_state(await service.change(entry, [], lambda _: service.engine.forget(entry.learnt(), label)))
 
 
 @api.post("/classifiers/{classifier}/predictions")
@@ -127,7 +127,7 @@ async def predict(service: Serving, entry: Named, picture: Picture) -> answers.P
     """The class of a picture, its probability, and whether it is none of these."""
     classifier = entry.learnt()
     content, = await read_pictures([picture], service.limits)
-    judged = await service.workers.run(service.teacher.judge, classifier, content)
+    judged = await service.workers.run(service.engine.judge, classifier, content)
     return as_prediction(classifier.classes_.tolist(), judged)
 
 
@@ -136,7 +136,7 @@ async def explain(service: Serving, entry: Named, picture: Picture, rule: answer
     """Which places of a picture count under a rule, which places of which pictures they chose, and how they vote."""
     classifier = entry.learnt()
     content, = await read_pictures([picture], service.limits)
-    found = await service.workers.run(service.teacher.explain, classifier, content, rule)
+    found = await service.workers.run(service.engine.explain, classifier, content, rule)
     return answers.Explanation.model_validate(found.to_json())
 
 
@@ -144,26 +144,26 @@ async def explain(service: Serving, entry: Named, picture: Picture, rule: answer
          responses={200: {"content": {"application/octet-stream": BINARY}}})
 async def download_model(service: Serving, entry: Named) -> Response:
     """The classifier as a *.dmn4 file, for `dmn4 predict` or for another service."""
-    content = await service.workers.run(service.teacher.model_file, entry.learnt())
+    content = await service.workers.run(service.engine.model_file, entry.learnt())
     return Response(content, media_type="application/octet-stream",
                     headers={"Content-Disposition": 'attachment; filename="classifier.dmn4"'})
 
 
 @api.post("/models", status_code=201)
 async def upload_model(service: Serving, model: Annotated[UploadFile, File(description="a *.dmn4 file")],
-                       ) -> answers.Classifier:
+                       ) -> answers.ClassifierState:
     """A classifier from a *.dmn4 file that was made with the same backbone."""
-    classifier = await service.workers.run(service.teacher.open_model, await model.read())
+    classifier = await service.workers.run(service.engine.open_model, await model.read())
     check_labels(classifier.classes_.tolist(), service.limits)
     check_size(len(classifier.classes_), len(classifier.pictures_), service.limits)
-    return as_classifier(service.store.add(Entry(classifier=classifier)))
+    return classifier_state(service.store.add(Entry(classifier=classifier)))
 
 
 @api.post("/samples/fruit", status_code=201)
-async def create_from_fruit(service: Serving, wait: bool = True) -> answers.Classifier:
+async def create_from_fruit(service: Serving, wait: bool = True) -> answers.ClassifierState:
     """A classifier of five kinds of fruit, five photographs each."""
     sample = await service.workers.run(fruit_sample)
-    return as_classifier(await service.create(sample.pictures, sample.labels, wait))
+    return classifier_state(await service.create(sample.pictures, sample.labels, wait))
 
 
 @api.get("/samples/fruit")

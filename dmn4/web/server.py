@@ -12,9 +12,9 @@ import uvicorn
 
 from ..errors import InputError
 from .app import create_app
+from .engine import Engine
 from .guard import LOOPBACK
 from .limits import Limits
-from .teacher import Teacher
 
 
 def serve(models: Iterable[Path] = (), host: str = "127.0.0.1", port: int = 8000, backbone: str = "efficientnet_lite0",
@@ -24,7 +24,7 @@ def serve(models: Iterable[Path] = (), host: str = "127.0.0.1", port: int = 8000
     listener = listen(host, port)
     try:
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // limits.workers))
-        app = create_app(Teacher(backbone, weights), limits, LOOPBACK if is_loopback(host) else None)
+        app = create_app(Engine(backbone, weights), limits, LOOPBACK if is_loopback(host) else None)
         config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, proxy_headers=False)
         hosted = [app.state.service.host(path) for path in models]
         tell(f"dmn4 serves http://{shown(host)}:{listener.getsockname()[1]}  (stop with Ctrl-C)")

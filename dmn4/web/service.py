@@ -1,4 +1,4 @@
-"""What all requests share: the teacher, the classifiers kept, the workers, the limits; and how a classifier changes."""
+"""What all requests share: the engine, the classifiers kept, the workers, the limits; and how a classifier changes."""
 
 import asyncio
 import re
@@ -7,11 +7,11 @@ from pathlib import Path
 
 from fastapi import HTTPException
 
-from ..classifier import FewShotClassifier
+from ..classify.classifier import FewShotClassifier
 from ..errors import InputError
+from .engine import Engine
 from .limits import Limits, check_size
 from .store import Entry, Store
-from .teacher import Teacher
 from .workers import Workers
 
 Make = Callable[[Iterator[bytes]], FewShotClassifier]         # from the pictures, one after the other
@@ -20,8 +20,8 @@ Make = Callable[[Iterator[bytes]], FewShotClassifier]         # from the picture
 class Service:
     """What the requests share."""
 
-    def __init__(self, teacher: Teacher, limits: Limits) -> None:
-        self.teacher, self.limits = teacher, limits
+    def __init__(self, engine: Engine, limits: Limits) -> None:
+        self.engine, self.limits = engine, limits
         self.store, self.workers = Store(limits.classifiers), Workers(limits)
         self.tasks: set[asyncio.Task[None]] = set()           # the event loop itself keeps no hold of them
 
@@ -33,7 +33,7 @@ class Service:
         if not path.is_file():
             raise InputError(f"there is no model file {str(path)!r}")
         try:
-            classifier = self.teacher.open_model(path.read_bytes())
+            classifier = self.engine.open_model(path.read_bytes())
         except InputError as error:
             raise InputError(f"{str(path)!r}: {error}") from None
         return self.store.add(Entry(id=name, classifier=classifier, stays=True))
@@ -58,7 +58,7 @@ class Service:
         """A new entry: learnt, or with `wait` off still learning."""
         check_size(len(set(labels)), len(labels), self.limits)
         entry = self.store.add(Entry(total=len(pictures)))
-        learning = self.change(entry, pictures, lambda images: self.teacher.learn(images, labels))
+        learning = self.change(entry, pictures, lambda images: self.engine.learn(images, labels))
         if wait:
             try:
                 await learning

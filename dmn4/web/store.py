@@ -10,7 +10,7 @@ from typing import Literal, TypeVar
 
 from fastapi import HTTPException
 
-from ..classifier import FewShotClassifier
+from ..classify.classifier import FewShotClassifier
 from ..errors import InputError
 
 Item = TypeVar("Item")

@@ -1,0 +1,1 @@
+"""For people with photographs: fit, predict, reject, explain, sort, report."""

@@ -1,0 +1,285 @@
+"""FewShotClassifier: a scikit-learn classifier for photographs, from a few labelled ones of each kind."""
+
+import warnings
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from ..errors import InputError
+from ..files import part
+from ..images import Source
+from ..images.looks import LOOKS, at_once, batches, check_images, look, places_of, read_pixels, thumbnail
+from ..methods import METHODS
+from ..methods.base import DescriptorMethod
+from ..methods.descriptors import SupportPool
+from ..methods.mn4_semi import AdoptingMethod
+from ..methods.semi import SemiMethod, check_unlabelled
+from .calibration import Calibration, calibrate, found
+from .labels import checked_labels, joined_labels, restored, stored
+from .modelfile import pack_bytes, read_modelfile, unpack_bytes, write_modelfile
+from .parts import Parts, assemble, rebuild
+from .shots import Shots
+
+if TYPE_CHECKING:
+    from ..evidence.explain import Explanation
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a classifier says of a few pictures."""
+
+    scores: Tensor                                            # (B, N)
+    probabilities: Tensor                                     # (B, N)  given that it is one of the classes
+    known: Tensor                                             # (B,)    that it is one of them at all; NaN: uncalibrated
+
+
+class FewShotClassifier(ClassifierMixin, BaseEstimator):
+    """Names the kind of a photograph, given a few labelled photographs of each kind; no network is trained.
+
+    Images are paths, PIL images, encoded bytes or uint8 arrays (h, w, 3), of mixed sizes, in a list or a stream.
+    `weights`: None for those that come with the backbone, a shipped name, or a .safetensors file; `layer`: where
+    efficientnet_lite0 is cut (None: 7x7x320); `image_size`: side to which pictures are scaled (None: the backbone's);
+    `method_options`: such as {"vote": "rank"}; with efficientnet_lite0 the descriptors are measured from the mean of
+    the labelled ones unless it says {"centre": "none"}; `batch_size`: pictures in memory at a time.
+
+    After `fit`: `classes_`, `calibration_`, `parts_` (backbone, preprocessing, method), `shots_` (the labelled
+    pictures as maps), `pictures_` (the same as JPEG bytes, to be shown), `unlabelled_` (maps, or None), `pool_` (the
+    labelled descriptors with those they adopted, or None).
+    """
+
+    classes_: np.ndarray
+    parts_: Parts
+    shots_: Shots
+    pictures_: list[bytes]
+    unlabelled_: Tensor | None
+    pool_: SupportPool | None
+    calibration_: Calibration
+
+    def __init__(self, method: str = "dmn4", backbone: str | nn.Module = "efficientnet_lite0", *,
+                 weights: str | Path | None = None, layer: str | None = None, image_size: int | None = None,
+                 method_options: Mapping[str, Any] | None = None, batch_size: int = 32, device: str = "cpu") -> None:
+        self.method, self.backbone = method, backbone
+        self.weights, self.layer, self.image_size = weights, layer, image_size
+        self.method_options, self.batch_size, self.device = method_options, batch_size, device
+
+    # ------------------------------------------------------------------------------------------------------- learning
+
+    def fit(self, images: Iterable[Source], y: Iterable[Hashable],
+            unlabelled: Iterable[Source] | None = None) -> "FewShotClassifier":
+        """Learn the classes of `y` from its pictures; `unlabelled` ones help the semi-supervised methods."""
+        classes, numbers = np.unique(checked_labels(y), return_inverse=True)
+        if len(classes) < 2:
+            raise InputError(f"y holds one class ({classes.tolist()[0]!r}); a classifier needs at least two")
+        if hasattr(self, "calibration_"):                     # until it is there again the classifier is not fitted
+            del self.calibration_
+        self.parts_ = self._assemble(unlabelled is not None)
+        maps = [] if unlabelled is None else [self.embed(pixels).half() for pixels in self._pixels(unlabelled)]
+        self.unlabelled_ = torch.cat(maps) if maps else None
+        shots, pictures = self._look_at(images, numbers)
+        return self._keep(classes, shots, pictures)
+
+    def partial_fit(self, images: Iterable[Source], y: Iterable[Hashable],
+                    classes: Iterable[Hashable] | None = None) -> "FewShotClassifier":
+        """Add pictures of known or of new classes; `classes` is there for scikit-learn and changes nothing."""
+        if not hasattr(self, "calibration_"):
+            return self.fit(images, y)
+        both = joined_labels(self.classes_, checked_labels(y))
+        classes, numbers = np.unique(both, return_inverse=True)
+        renumbered = torch.from_numpy(numbers[: len(self.classes_)])
+        shots, pictures = self._look_at(images, numbers[len(self.classes_):])
+        return self._keep(classes, self.shots_.renamed(renumbered).joined(shots), self.pictures_ + pictures)
+
+    def forget(self, label: Hashable) -> "FewShotClassifier":
+        """Remove a class and its pictures."""
+        check_is_fitted(self)
+        names = self.classes_.tolist()
+        if label not in names:
+            raise InputError(f"there is no class {label!r} to forget; the classes are {', '.join(map(repr, names))}")
+        if len(names) == 2:
+            raise InputError(f"without {label!r} one class is left; a classifier needs at least two")
+        shots, stay = self.shots_.without(names.index(label))
+        return self._keep(np.delete(self.classes_, names.index(label)), shots, [self.pictures_[row] for row in stay])
+
+    def _keep(self, classes: np.ndarray, shots: Shots, pictures: list[bytes]) -> "FewShotClassifier":
+        """Take these as what was learnt, and calibrate anew."""
+        self.classes_, self.shots_, self.pictures_ = classes, shots, pictures
+        self.pool_ = self._adopt()
+        self.calibration_ = calibrate(self._score, shots)
+        return self
+
+    @torch.inference_mode()
+    def _adopt(self) -> SupportPool | None:
+        """The shots with what they adopt of the unlabelled pictures, found once; None for who adopts nothing."""
+        method = self.parts_.method
+        if self.unlabelled_ is None or not isinstance(method, AdoptingMethod):
+            return None
+        maps, labels = self.shots_.support(method).plain()
+        unlabelled = self.unlabelled_.float()
+        check_unlabelled(maps, unlabelled)
+        return method.enlarged(maps.to(self.device), labels.to(self.device), unlabelled.to(self.device))
+
+    def _assemble(self, semi: bool) -> Parts:
+        """The parts that the arguments name; with unlabelled pictures the method's semi-supervised twin."""
+        name = f"{self.method}-semi" if semi and f"{self.method}-semi" in METHODS else self.method
+        parts = assemble(name, self.backbone, self.weights, self.layer, self.image_size, self.method_options)
+        if semi and not isinstance(parts.method, SemiMethod):
+            able = [known for known in METHODS if known.endswith(("-semi", "-semi-masked"))]
+            raise InputError(f"method {name!r} makes no use of unlabelled pictures; choose one of {', '.join(able)}")
+        return parts.to(self.device)
+
+    def _look_at(self, images: Iterable[Source], numbers: np.ndarray) -> tuple[Shots, list[bytes]]:
+        """Labelled pictures as maps, with the views that the method and a calibration from single shots need."""
+        check_images(images)
+        labels = torch.from_numpy(numbers)
+        asked = {0, *places_of(self.parts_.method.views)}
+        single = labels.bincount()[labels] == 1                                                   # (n,)
+        parts: list[Shots] = []
+        pictures: list[bytes] = []
+        for batch in batches(images, self.batch_size):
+            pixels = read_pixels(batch, self.parts_.transform)                                    # (B, h, w, 3)
+            rows = torch.arange(len(pictures), len(pictures) + len(batch))
+            pictures += [thumbnail(picture) for picture in pixels]
+            if len(pictures) > len(labels):
+                break
+            for place in range(len(LOOKS)):
+                chosen = torch.ones_like(single[rows]) if place in asked else single[rows]        # (B,)
+                if chosen.any():
+                    maps = self.embed(pixels[chosen], place).half()
+                    parts.append(Shots(maps, labels[rows][chosen], torch.full_like(rows[chosen], place), rows[chosen]))
+        if len(pictures) != len(labels):
+            more = " or more" if len(pictures) > len(labels) else ""
+            raise InputError(f"{len(labels)} labels were given for {len(pictures)}{more} pictures; one each is needed")
+        return Shots.stacked(parts), pictures
+
+    # ----------------------------------------------------------------------------------------------------- predicting
+
+    def predict(self, images: Iterable[Source], reject: bool = False) -> np.ndarray:
+        """The class of each picture (n,); with `reject` None where it is none of the classes."""
+        check_is_fitted(self)
+        if reject and not self.calibration_.rejects:
+            warnings.warn("uncalibrated: nothing could be held out, so no picture is rejected", stacklevel=2)
+        if not reject or not self.calibration_.rejects:
+            labels = self.classes_[self._scores(images).argmax(1).numpy()]
+            return labels.astype(object) if reject else labels
+        judged = [self.judge(pixels) for pixels in self._pixels(images)]
+        labels = self.classes_[torch.cat([one.scores.argmax(1) for one in judged]).numpy()]
+        answers = labels.astype(object)
+        answers[torch.cat([one.known for one in judged]).numpy() < 0.5] = None
+        return answers
+
+    def predict_proba(self, images: Iterable[Source]) -> np.ndarray:
+        """The probability of each class (n, N), calibrated on the labelled pictures."""
+        scores = self._scores(images)
+        return self.calibration_.probabilities(scores).numpy()
+
+    def decision_function(self, images: Iterable[Source]) -> np.ndarray:
+        """The method's scores (n, N); with two classes (n,), by how much the second leads."""
+        scores = self._scores(images).double().numpy()
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def explain(self, image: Source) -> "Explanation":
+        """What was kept of a picture, what it matched, how it voted."""
+        check_is_fitted(self)
+        if not isinstance(self.parts_.method, DescriptorMethod):
+            raise InputError(f"method {self.method!r} compares no descriptors, so there is nothing to show; "
+                             "explain needs dmn4, mn4, dn4 or odm")
+        from ..evidence.explain import explain_image
+
+        return explain_image(self, image)
+
+    def judge(self, pixels: Tensor) -> "Judgement":
+        """Everything that is said of a few pictures: bytes (B, h, w, 3), as `read_pixels` gives them."""
+        maps = self.embed(pixels)                                                                 # (B, C, H, W)
+        scores = self._score(self.shots_, maps)                                                   # (B, N)
+        return Judgement(scores, self.calibration_.probabilities(scores),
+                         self.calibration_.known(found(self.shots_, maps)))
+
+    @torch.inference_mode()
+    def embed(self, pixels: Tensor, place: int = 0) -> Tensor:
+        """Maps of pictures, or of one of their LOOKS: bytes (B, h, w, 3) -> (B, C, H, W)."""
+        seen = look(pixels, self.parts_.transform, place).to(self.device)
+        parts = [self.parts_.embedder(some) for some in seen.split(at_once(seen))]
+        if not all(isinstance(maps, Tensor) and maps.ndim == 4 for maps in parts):
+            raise InputError("the backbone gives no maps (images, channels, height, width) for these pictures")
+        return torch.cat(parts).float().cpu().contiguous()    # as a file holds them: sums come out the same
+
+    def _pixels(self, images: Iterable[Source]) -> Iterator[Tensor]:
+        """The pictures as bytes, a batch at a time: (B, h, w, 3)."""
+        check_images(images)
+        for batch in batches(images, self.batch_size):
+            yield read_pixels(batch, self.parts_.transform)
+
+    def _scores(self, images: Iterable[Source]) -> Tensor:
+        """The method's scores of all pictures: (n, N)."""
+        check_is_fitted(self)
+        parts = [self._score(self.shots_, self.embed(pixels)) for pixels in self._pixels(images)]
+        if not parts:
+            raise InputError("no pictures were given; at least one is needed")
+        return torch.cat(parts)
+
+    @torch.inference_mode()
+    def _score(self, shots: Shots, query: Tensor) -> Tensor:
+        """The method's scores beside these shots: (Q, C, H, W) -> (Q, N)."""
+        method = self.parts_.method
+        if isinstance(method, AdoptingMethod) and self.pool_ is not None and shots is self.shots_:
+            return method.score_pool(self.pool_, query.to(self.device)).cpu()
+        support = shots.support(method)
+        more = {} if self.unlabelled_ is None else {"unlabelled": self.unlabelled_.float().to(self.device)}
+        scores = method(support.maps.float().to(self.device), support.labels.to(self.device), query.to(self.device),
+                        **more)
+        return scores.cpu()
+
+    # -------------------------------------------------------------------------------------------------------- keeping
+
+    def save(self, path: str | Path) -> None:
+        """Write the classifier to a file, `birds.dmn4` for instance; `dmn4.load` reads it. No pickle inside."""
+        check_is_fitted(self)
+        about = {"parameters": self._parameters(), "parts": self.parts_.about(), "classes": stored(self.classes_),
+                 "calibration": asdict(self.calibration_)}
+        tensors = {f"shots.{name}": tensor for name, tensor in vars(self.shots_).items()}
+        tensors |= {f"pictures.{name}": tensor for name, tensor in pack_bytes(self.pictures_).items()}
+        tensors |= self.parts_.tensors()
+        tensors |= {} if self.unlabelled_ is None else {"unlabelled": self.unlabelled_}
+        write_modelfile(Path(path), tensors, about)
+
+    def _parameters(self) -> dict[str, Any]:
+        """The arguments as JSON can hold them; a backbone made elsewhere is given again when the file is loaded."""
+        values = self.get_params(deep=False) | {"weights": None if self.weights is None else str(self.weights)}
+        del values["device"]
+        return values | {"backbone": None if isinstance(self.backbone, nn.Module) else self.backbone}
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "calibration_")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = True                         # paths
+        return tags
+
+
+def load(path: str | Path, backbone: nn.Module | None = None, device: str = "cpu") -> FewShotClassifier:
+    """The classifier of a file that `save` wrote; it predicts the same. `backbone`: only if it was made elsewhere."""
+    tensors, about = read_modelfile(Path(path))
+    try:
+        parameters = about["parameters"] | ({} if backbone is None else {"backbone": backbone})
+        classifier = FewShotClassifier(**parameters, device=device)
+        classifier.parts_ = rebuild(about["parts"], tensors, backbone, str(path)).to(device)
+        classifier.classes_ = restored(about["classes"])
+        classifier.shots_ = Shots(**part(tensors, "shots."))
+        classifier.pictures_ = unpack_bytes(tensors["pictures.bytes"], tensors["pictures.ends"])
+        classifier.unlabelled_ = tensors.get("unlabelled")
+        classifier.pool_ = classifier._adopt()
+        weights = tuple(about["calibration"]["weights"])
+        classifier.calibration_ = Calibration(**about["calibration"] | {"weights": weights})
+    except (KeyError, TypeError) as error:
+        raise InputError(f"cannot read model file {str(path)!r}: its description is damaged ({error!r})") from None
+    return classifier

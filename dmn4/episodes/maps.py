@@ -1,0 +1,74 @@
+"""Feature maps of a whole data set: embedded once, kept in memory or in a file, drawn from by every episode."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..data.folders import ImageSet
+
+IN_MEMORY = 4e9                                               # bytes; a larger store is float16 and lies in a file
+
+
+def pictures(images: ImageSet, rows: Tensor | slice) -> Tensor:
+    """Some pictures of a decoded set, as bytes: (B, h, w, 3)."""
+    assert isinstance(images.images, np.ndarray), "decode the set first"
+    return torch.from_numpy(np.array(images.images[rows if isinstance(rows, slice) else rows.numpy()]))
+
+
+@torch.no_grad()
+def embed(backbone: nn.Module, images: ImageSet, transform: Callable[[Tensor], Tensor],
+          batch: int = 64) -> Iterator[Tensor]:
+    """Feature maps of a decoded set, a batch at a time, in evaluation mode: (B, C, H, W)."""
+    was_training, device = backbone.training, next(backbone.parameters()).device
+    backbone.eval()
+    for start in range(0, len(images), batch):
+        inputs = transform(pictures(images, slice(start, start + batch))).to(device)
+        yield backbone(inputs.contiguous(memory_format=torch.channels_last))
+    backbone.train(was_training)
+
+
+@dataclass(frozen=True)
+class MapStore:
+    """The maps of all images of a set, channels last; `store[rows]` are those of some: (...) -> (..., C, H, W)."""
+
+    values: Tensor                                            # (n, H, W, C)
+
+    def __getitem__(self, rows: Tensor) -> Tensor:
+        maps = self.values.index_select(0, rows.flatten()).float().permute(0, 3, 1, 2)
+        return maps.unflatten(0, rows.shape)
+
+    def pooled(self) -> "MapStore":
+        """The mean of each map, as a map of one location."""
+        means = torch.cat([part.float().mean((1, 2), keepdim=True) for part in self.values.split(1024)])
+        return MapStore(means)                                # (n, 1, 1, C)
+
+
+@torch.no_grad()
+def embed_all(backbone: nn.Module, images: ImageSet, transform: Callable[[Tensor], Tensor], *,
+              in_memory: float = IN_MEMORY, seen: Callable[[int], None] = lambda count: None) -> MapStore:
+    """The maps of every image, embedded once; `seen` hears how many came with each batch."""
+    values, start = torch.empty(0), 0
+    for maps in embed(backbone, images, transform):
+        block = maps.permute(0, 2, 3, 1)                      # (B, H, W, C)
+        if not start:
+            values = room(len(images), tuple(block.shape[1:]), in_memory)
+        values[start : start + len(block)] = block
+        start += len(block)
+        seen(len(block))
+    return MapStore(values)
+
+
+def room(count: int, shape: tuple[int, ...], in_memory: float) -> Tensor:
+    """Space for `count` maps: float32 in memory or, if that is too large, float16 in a passing file."""
+    if 4 * count * np.prod(shape) <= in_memory:
+        return torch.empty(count, *shape)
+    with tempfile.TemporaryDirectory() as folder:             # the name goes at once; the space with the last reader
+        return torch.from_numpy(np.memmap(Path(folder) / "maps", np.float16, "w+", shape=(count, *shape)))
+
+
+# ------------------------------------------------------------------------------------ extra pictures of support images

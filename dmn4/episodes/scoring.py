@@ -1,0 +1,51 @@
+"""A method on episodes over stored maps: what evaluation does many times, and training now and then."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from ..data.folders import ImageSet
+from ..images import Transform
+from ..images.looks import view
+from ..methods.base import Method
+from ..seeds import generator
+from .maps import IN_MEMORY, MapStore, embed_all
+from .sampling import Episode
+
+
+def embed_views(backbone: nn.Module, images: ImageSet, transform: Transform, kinds: Sequence[str] = (), *,
+                in_memory: float = IN_MEMORY, seen: Callable[[int], None] = lambda count: None) -> list[MapStore]:
+    """The maps of all images, and those of one extra picture of each image for every kind of view."""
+    looks: list[Callable[[Tensor], Tensor]] = [
+        transform, *(partial(view(transform, kind), generator=generator(0, 4, place))
+                     for place, kind in enumerate(kinds))]
+    return [embed_all(backbone, images, look, in_memory=in_memory, seen=seen) for look in looks]
+
+
+def score_stored(method: Method, stores: Sequence[MapStore], episodes: Sequence[Episode], looks: int = 1) -> Tensor:
+    """Scores of a method over stored maps, those of its extra views behind the first: -> (E, Q, N).
+
+    The episodes share their labels. The first `looks` stores are different looks at the same pictures: the scores of a
+    query in each of them are added.
+    """
+    support, query = torch.stack([one.support for one in episodes]), torch.stack([one.query for one in episodes])
+    labels, maps = episodes[0].support_labels.repeat(len(stores)), side_by_side([store[support] for store in stores], 1)
+    unlabelled = {}
+    if len(episodes[0].unlabelled) and "unlabelled" in inspect.signature(method.forward).parameters:
+        unlabelled = {"unlabelled": stores[0][torch.stack([one.unlabelled for one in episodes])]}
+    scores = [method.score_many(maps, labels, store[query], **unlabelled) for store in stores[:looks]]
+    return scores[0] if looks == 1 else torch.stack(scores).sum(0)
+
+
+def right_shares(scores: Mapping[str, Tensor], episodes: Sequence[Episode]) -> dict[str, Tensor]:
+    """The share of the queries of each episode that a method classifies correctly: name: (E, Q, N) -> name: (E,)."""
+    truth = torch.stack([one.query_labels for one in episodes])                          # (E, Q)
+    return {name: (score.argmax(2) == truth).float().mean(1) for name, score in scores.items()}
+
+
+def side_by_side(parts: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Maps one after another; a single part as it is."""
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim)

@@ -1,0 +1,1 @@
+"""Accuracy over many episodes, with intervals and paired differences."""

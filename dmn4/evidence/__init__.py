@@ -1,0 +1,1 @@
+"""Why a picture gets its class: evidence as data, and drawn on pictures."""

@@ -1,0 +1,252 @@
+"""Why a picture was given its class, as data: what was kept, what it matched, how it voted."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError, choose
+from ..images import Source, Transform
+from ..images.looks import batches, read_pixels
+from ..methods.base import DescriptorMethod, Method, check_maps
+from ..methods.descriptors import SupportPool, pyramid_sides
+from ..methods.dn4 import DN4
+from ..methods.mn4_semi import AdoptingMethod
+from ..methods.neighbors import (
+    Matches,
+    discriminative_mutual,
+    first_argmax,
+    mutual,
+    relative_closeness,
+    search,
+    search_several,
+)
+from ..methods.voting import VOTES
+
+WORDS = {
+    "dn4": "every place counts",
+    "mn4": "a place counts if its partner chooses it back",
+    "dmn4": "of the places with the same partner the one with the largest lead counts",
+    "odm": "the places with the largest leads count",
+}
+
+
+class Pair(NamedTuple):
+    """A query descriptor and the support descriptor it chose."""
+
+    place: int          # of the query, row by row
+    label: int          # class of the partner
+    image: int          # support picture of the partner
+    partner: int        # place in that picture
+    cosine: float
+    tau: float          # the lead of that class over the next
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """The evidence for one picture. M descriptors of the query, N classes, n support pictures.
+
+    A picture number from n on is an unlabelled picture whose descriptor was adopted. After a mean of shots the first
+    picture of a class stands for the class. Boxes are left, top, right, bottom as shares of the picture.
+    """
+
+    method: str
+    classes: tuple[str, ...]
+    masks: dict[str, Tensor]      # bool (M,) each: what this method keeps, and what dn4, mn4 and dmn4 would
+    class_best: Tensor            # (M, N)  cos(q, NN_{s_c}(q)); the sum of the k largest for dn4 with k > 1
+    partner_image: Tensor         # (M, N)
+    partner_place: Tensor         # (M, N)
+    tau: Tensor                   # (M,)
+    support_labels: Tensor        # (n,)
+    boxes: Tensor                 # (M, 4)
+    support_boxes: Tensor         # (M', 4)
+    grid: tuple[int, int]         # H, W of the query map; places beyond H*W are those of a pyramid
+    vote: str = "nbnn"
+    temperature: float = 1.0
+
+    @property
+    def kept(self) -> Tensor:
+        """q*, which descriptors counted -> bool (M,)."""
+        return self.masks[self.method]
+
+    @property
+    def rule(self) -> str:
+        """What decided which descriptors count, in words."""
+        return WORDS.get(self.method.removesuffix("-semi"), f"the places that {self.method} keeps count")
+
+    @property
+    def winner(self) -> Tensor:
+        """The class that each descriptor is nearest to -> (M,)."""
+        return first_argmax(self.class_best)
+
+    @property
+    def scores(self) -> Tensor:
+        """The class sums after selection, as the method scores -> (N,)."""
+        return self.sums(self.method)
+
+    @property
+    def scores_before(self) -> Tensor:
+        """The class sums of all descriptors, as if none had been dropped -> (N,)."""
+        return self.sums("dn4")
+
+    @property
+    def verdict(self) -> str:
+        """The class with the largest sum."""
+        return self.classes[int(self.scores.argmax())]
+
+    @property
+    def dn4_verdict(self) -> str:
+        """What DN4 would have said."""
+        return self.classes[int(self.scores_before.argmax())]
+
+    @property
+    def votes(self) -> Tensor:
+        """What each descriptor gives to each class, if it counts -> (M, N)."""
+        alone = VOTES[self.vote](self.class_best[:, None], torch.ones_like(self.class_best[:, :1], dtype=torch.bool))
+        whole = alone.floor() if self.vote == "rank" else alone       # without the fraction that orders equal counts
+        return whole / self.temperature
+
+    def sums(self, rule: str) -> Tensor:
+        """The class sums of what a rule (a key of `masks`) keeps -> (N,)."""
+        mask = self.masks[choose("rule", rule, self.masks)]
+        return VOTES[self.vote](self.class_best[None], mask[None])[0] / self.temperature
+
+    def under(self, rule: str) -> "Explanation":
+        """The same picture as a rule (a key of `masks`) sees it."""
+        return replace(self, method=choose("rule", rule, self.masks))
+
+    def pairs(self, label: int | None = None) -> list[Pair]:
+        """Kept descriptors and their partners, the largest lead first; of one class if `label` is given."""
+        wanted = self.kept if label is None else self.kept & (self.winner == label)
+        order = self.tau.argsort(descending=True, stable=True)
+        return [self.pair(place) for place in order.tolist() if wanted[place]]
+
+    def pair(self, place: int) -> Pair:
+        """A descriptor and its partner, kept or not."""
+        label = int(self.winner[place])
+        return Pair(place, label, int(self.partner_image[place, label]), int(self.partner_place[place, label]),
+                    float(self.class_best[place, label]), float(self.tau[place]))
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain numbers, strings, lists and dicts."""
+        return {
+            "method": self.method, "rule": self.rule, "vote": self.vote, "classes": list(self.classes),
+            "verdict": self.verdict, "dn4_verdict": self.dn4_verdict,
+            "scores": self.scores.tolist(), "scores_before": self.scores_before.tolist(),
+            "rules": {rule: {"kept": mask.nonzero()[:, 0].tolist(), "scores": self.sums(rule).tolist(),
+                             "verdict": self.under(rule).verdict} for rule, mask in self.masks.items()},
+            "grid": list(self.grid), "support_labels": self.support_labels.tolist(),
+            "support_boxes": rounded(self.support_boxes), "descriptors": list(self._rows()),
+        }
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        votes, boxes = rounded(self.votes), rounded(self.boxes)
+        for place, kept in enumerate(self.kept.tolist()):
+            pair = self.pair(place)
+            yield {"box": boxes[place], "kept": kept, "tau": round(pair.tau, 4), "votes": votes[place],
+                   "partner": {"class": pair.label, "image": pair.image, "place": pair.partner,
+                               "cosine": round(pair.cosine, 4)}}
+
+
+def rounded(values: Tensor) -> list[Any]:
+    """Numbers as lists, with four decimals."""
+    return values.double().mul(1e4).round().div(1e4).tolist()
+
+
+# ------------------------------------------------------------------------------------------------------- how it is made
+
+@torch.no_grad()
+def explain_maps(method: Method, support: Tensor, labels: Tensor, query: Tensor, *, name: str = "",
+                 classes: Sequence[Any] = (), unlabelled: Tensor | None = None, pool: SupportPool | None = None,
+                 crop: float = 1.0) -> Explanation:
+    """The evidence for one query: maps (n, C, H, W), labels (n,), map (C, H, W) -> Explanation.
+
+    `name` is the method's, `classes` are the names of the labels; `pool` is the enlarged pool if it is known already,
+    so that nothing is adopted again; `crop` is the share of a picture's side that the network saw.
+    """
+    if not isinstance(method, DescriptorMethod):
+        raise InputError(f"method {name or type(method).__name__!r} compares no descriptors, so there is nothing to "
+                         "explain; choose dn4, mn4, dmn4 or odm")
+    check_maps(support, labels, query[None], any_size=True)
+    pool = pool or support_pool(method, support, labels, unlabelled)
+    described = method.describe(query[None], pool)                                           # (1, M, C)
+    matches = search(described, pool)
+    image, place = pool.rows[matches.partner[0]], pool.places[matches.partner[0]]            # (M, N) each
+    return Explanation(
+        method=name or type(method).__name__.lower(),
+        classes=tuple(str(one) for one in classes) or tuple(str(label) for label in range(len(pool.counts))),
+        masks=masks_of(method, matches, name or type(method).__name__.lower()),
+        class_best=cosines_of(method, described, pool, matches)[0],
+        partner_image=pictures_of(method, image, labels), partner_place=place,
+        tau=relative_closeness(matches.class_best)[0], support_labels=labels,
+        boxes=place_boxes(query.shape, method.pyramid, crop),
+        support_boxes=place_boxes(support.shape, method.pyramid, crop),
+        grid=(query.shape[-2], query.shape[-1]), vote=method.vote, temperature=method.temperature)
+
+
+def support_pool(method: DescriptorMethod, support: Tensor, labels: Tensor, unlabelled: Tensor | None) -> SupportPool:
+    """The pool that the method compares with: that of the shots, and what it adopts of the unlabelled pictures."""
+    if unlabelled is None:
+        return method.gather(support, labels)
+    if not isinstance(method, AdoptingMethod):
+        raise InputError("unlabelled pictures were given for a method that makes no use of them; choose dmn4-semi")
+    return method.enlarged(support, labels, unlabelled)
+
+
+def masks_of(method: DescriptorMethod, matches: Matches, name: str) -> dict[str, Tensor]:
+    """What DN4, MN4 and DMN4 keep on the same search, and what the method itself keeps: bool (M,) each."""
+    masks = {"dn4": torch.ones_like(mutual(matches)), "mn4": mutual(matches), "dmn4": discriminative_mutual(matches)}
+    return {rule: mask[0] for rule, mask in (masks | {name: method.keep(matches)}).items()}
+
+
+def cosines_of(method: DescriptorMethod, query: Tensor, pool: SupportPool, matches: Matches) -> Tensor:
+    """What the method sums up: the largest cosine in each class, or the k largest -> (1, M, N)."""
+    if isinstance(method, DN4) and method.k > 1:
+        return search_several(query, pool, method.k)[0].sum(-1)
+    return matches.class_best
+
+
+def pictures_of(method: DescriptorMethod, rows: Tensor, labels: Tensor) -> Tensor:
+    """Rows of the pool as numbers of support pictures; after a mean of shots, the first picture of the class."""
+    if method.shots == "union":
+        return rows
+    ways = int(labels.max()) + 1
+    first = torch.stack([(labels == label).nonzero()[0, 0] for label in range(ways)])        # (N,)
+    return torch.where(rows < ways, first[rows.clamp(max=ways - 1)], rows - ways + len(labels))
+
+
+def place_boxes(shape: Sequence[int], pyramid: str = "", crop: float = 1.0) -> Tensor:
+    """The cell of the picture that each place stands for, those of a pyramid last: (..., H, W) -> (M, 4)."""
+    grids = [(shape[-2], shape[-1]), *((side, side) for side in pyramid_sides(pyramid))]
+    return torch.cat([cell_boxes(height, width) for height, width in grids]) * crop + (1 - crop) / 2
+
+
+def cell_boxes(height: int, width: int) -> Tensor:
+    """The cells of a grid, row by row, as shares of the whole: (height * width, 4)."""
+    top, left = torch.meshgrid(torch.arange(height) / height, torch.arange(width) / width, indexing="ij")
+    return torch.stack([left, top, left + 1 / width, top + 1 / height], dim=-1).flatten(0, 1)
+
+
+# ---------------------------------------------------------------------------------------------------- of a classifier
+
+def explain_image(classifier: Any, image: Source) -> Explanation:
+    """The evidence for a picture that a fitted FewShotClassifier judges; picture numbers are those of `pictures_`."""
+    return next(explain_images(classifier, [image]))
+
+
+def explain_images(classifier: Any, images: Iterable[Source]) -> Iterator[Explanation]:
+    """The same for many pictures, of which no more than a batch is in memory."""
+    parts = classifier.parts_
+    shots = classifier.shots_.support(parts.method)           # a row is a picture: descriptor methods ask for no views
+    for batch in batches(images, classifier.batch_size):
+        for query in classifier.embed(read_pixels(batch, parts.transform)):                  # (C, H, W)
+            yield explain_maps(parts.method, shots.maps.float(), shots.labels, query, name=parts.method_name,
+                               classes=classifier.classes_, pool=classifier.pool_, crop=seen_share(parts.transform))
+
+
+def seen_share(transform: Transform) -> float:
+    """The share of a picture's side that is left after a centre crop."""
+    before = transform.resize if isinstance(transform.resize, int | None) else transform.resize[0]
+    return 1.0 if transform.crop != "centre" or before is None else transform.size / before

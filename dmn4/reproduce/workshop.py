@@ -1,0 +1,114 @@
+"""From a table of the paper to measured numbers: train, evaluate, write the page; goes on where it stopped."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from ..data.folders import ImageSet
+from ..data.layouts import open_split
+from ..errors import InputError
+from ..evaluation.contenders import load_trained
+from ..evaluation.evaluate import Protocol, evaluate
+from ..evaluation.intervals import Accuracy
+from ..files import read_json
+from ..training.pretrain import pretrain
+from ..training.runs import Run
+from ..training.train import train
+from .page import write_page
+from .sheets import DATA, Cell, Found, Plan, Sheet
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Where the data are, where results go, and how much may be spent."""
+
+    out: Path
+    budget: str
+    data: Mapping[str, str]              # name -> folder
+    shown: bool = True
+    given: Mapping[str, str] = field(default_factory=dict)       # DATA/BACKBONE -> weights that figures use as they are
+
+    def open(self, name: str, split: str) -> ImageSet:
+        """A split of a data set, or of the drawn pictures."""
+        return open_split("drawn" if name == "drawn" else self.data[name], split)
+
+    def stands_in(self, name: str) -> bool:
+        """Whether drawn pictures take the place of this data set: at the smallest budget, where it is not there."""
+        return self.budget == "tiny" and name not in self.data
+
+    def val(self, name: str) -> ImageSet | None:
+        """The validation classes, where a data set has any (meta-iNat has none)."""
+        try:
+            return self.open(name, "val")
+        except InputError:
+            return None
+
+    def weights(self, plan: Plan) -> Path | None:
+        """The run folder of a plan, its stages done, resumed or found done; None for a plan without any."""
+        folder: Path | None = None
+        images, val = self.open(plan.data, "train"), self.val(plan.data)
+        teacher = self.weights(plan.teacher) if plan.teacher else ""
+        if plan.pretraining:
+            before = replace(plan.pretraining, teacher=str(teacher))
+            folder = self.out / "runs" / replace(plan, training=None).key
+            finished(pretrain(images, folder, before, val=val, resume=True, shown=self.shown))
+        if plan.training:
+            after = replace(plan.training, weights=str(folder / "backbone.safetensors") if folder else "")
+            folder = self.out / "runs" / plan.key
+            finished(train(images, folder, after, val=val, resume=True, shown=self.shown))
+        return folder
+
+    def measure(self, plan: Plan, protocol: Protocol, methods: Sequence[str]) -> dict[str, Found]:
+        """The numbers of some methods on the weights of one plan, all on the same episodes; those done are read."""
+        if self.stands_in(plan.data):
+            plan = replace(plan, data="drawn")
+        elif plan.data not in self.data:
+            reason = f"needs {DATA[plan.data]}: give --data {plan.data}=FOLDER"
+            return {method: Found(reason=reason) for method in methods}
+        who = hashlib.sha256(repr((methods, protocol)).encode()).hexdigest()[:6]
+        card = self.out / "cards" / f"{plan.key}-{protocol.shots}shot-{who}" / "card.json"
+        if not card.exists():
+            trained = load_trained(str(self.weights(plan) or ""))
+            evaluate(self.open(plan.data, "test"), {method: trained.with_method(method) for method in methods},
+                     protocol, card.parent, resume=True, shown=self.shown,
+                     base=self.open(plan.data, "train") if "centroid" in methods else None)
+        results = read_json(card)["results"]
+        return {method: Found(Accuracy(one["mean"], one["half_width_t"]), str(card)) for method, one in results.items()}
+
+
+def finished(run: Run) -> None:
+    """Raise an InputError if a training was stopped before its end."""
+    if run.stopping:
+        raise InputError(f"stopped in {str(run.folder)!r}; the same command goes on from there")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Something of the paper that can be reproduced: what it is, and what writes its page."""
+
+    about: str
+    run: Callable[[Workshop, str], Path]          # workshop, name -> the page
+    picture: Callable[[Workshop, str], Path] | None = None        # the same for a picture that goes with it
+
+
+def table(about: str, make: Callable[[str], Sheet]) -> Entry:
+    """The entry of a table whose cells are measured as their plans say; `make` gives the sheet for a budget."""
+    return Entry(about, partial(measure_sheet, make))
+
+
+def measure_sheet(make: Callable[[str], Sheet], workshop: Workshop, name: str) -> Path:
+    """Measure the cells of a table, plan by plan, and write the page after each; returns the Markdown file."""
+    sheet, found = make(workshop.budget), dict[Cell, Found]()
+    path = workshop.out / f"{name}-{workshop.budget}.md"
+    groups: dict[tuple[Plan, int], list[Cell]] = {}
+    for cell in sheet.cells:
+        groups.setdefault((cell.plan, cell.shots), []).append(cell)
+    drawn = tuple(data for data in dict.fromkeys(cell.plan.data for cell in sheet.cells) if workshop.stands_in(data))
+    for (plan, shots), cells in groups.items():
+        protocol = sheet.protocol(workshop.budget, shots)
+        numbers = workshop.measure(plan, protocol, list(dict.fromkeys(cell.method for cell in cells)))
+        found |= {cell: numbers[cell.method] for cell in cells}
+        write_page(path, sheet, found, workshop.budget, drawn)
+    return path

@@ -1,0 +1,1 @@
+"""Two stages: classify the base classes, then play episodes (Eq. 6, 7)."""

@@ -1,0 +1,90 @@
+"""The episodes of a training step: which images are embedded together, and who plays what over them."""
+
+from collections.abc import Iterator
+from itertools import chain, count, islice
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..data.folders import ImageSet
+from ..episodes.maps import pictures
+from ..episodes.sampling import Episode, no_reuse_epoch, sample_episodes, split_labelled
+from ..errors import InputError, choose
+from ..images import Transform
+from ..images.looks import view
+from ..recipes import Training
+from ..seeds import generator, mixed_seed
+
+
+class EpisodeBatch(NamedTuple):
+    """Images that are embedded together, and the episodes that are played over them: of rows of this batch."""
+
+    number: int             # place of the batch in the step
+    rows: Tensor            # (B,)  rows of the data set
+    episodes: list[Episode]
+    support: int            # how many of the rows may be support images: the first ones
+
+
+def step_batches(labels: np.ndarray, recipe: Training, step: int, rank: int = 0, world: int = 1) -> list[EpisodeBatch]:
+    """What process `rank` of `world` does in a step. The step depends on (seed, step) alone, not on `world`.
+
+    An ordinary episode is embedded by itself, so that its batch statistics are its own. With `batch_classes` all
+    episodes of the step are played over one batch of embeddings, which every process makes for itself.
+    """
+    if choose("reuse", recipe.reuse, ("yes", "no")) == "no":
+        drawn = without_reuse(labels, recipe, step, rank, world)
+        return [embedded_alone(episode, rank + place * world) for place, episode in enumerate(drawn)]
+    if recipe.batch_classes and (recipe.unlabelled or recipe.labelled < 1):
+        raise InputError("a batch that many episodes share has no unlabelled images: set batch_classes=0")
+    if recipe.batch_classes:
+        batch = next(sample_episodes(labels, recipe.batch_classes, 1, recipe.batch_images - 1, episodes=1,
+                                     seed=recipe.seed, start=step))
+        rows, owner = torch.cat([batch.support, batch.query]), torch.cat([batch.support_labels, batch.query_labels])
+        drawn = sample_episodes(owner, recipe.ways, recipe.shots, recipe.queries, episodes=recipe.step_episodes,
+                                seed=mixed_seed(recipe.seed, 5, step))
+        return [EpisodeBatch(0, rows, list(drawn)[rank::world], len(rows))]
+    labelled = split_labelled(labels, recipe.labelled, recipe.seed) if recipe.labelled < 1 else None
+    drawn = sample_episodes(labels, recipe.ways, recipe.shots, recipe.queries, episodes=recipe.step_episodes // world,
+                            seed=recipe.seed, start=step * recipe.step_episodes + rank, step=world,
+                            unlabelled=recipe.unlabelled, distractors=recipe.distractors, labelled=labelled)
+    return [embedded_alone(episode, rank + place * world) for place, episode in enumerate(drawn)]
+
+
+def without_reuse(labels: np.ndarray, recipe: Training, step: int, rank: int, world: int) -> Iterator[Episode]:
+    """The episodes of a step if no image comes twice in an epoch; an epoch that runs dry shuffles anew."""
+    if recipe.batch_classes or recipe.unlabelled or recipe.labelled < 1:
+        raise InputError("episodes without reuse share no batch and have no unlabelled images: set reuse=yes, "
+                         "or batch_classes=0, unlabelled=0, labelled=1")
+    epoch, place = divmod(step, max(1, recipe.episodes // recipe.step_episodes))
+    passes = (no_reuse_epoch(labels, recipe.ways, recipe.shots, recipe.queries, seed=recipe.seed,
+                             epoch=mixed_seed(6, epoch, number)) for number in count())
+    return islice(chain.from_iterable(passes), place * recipe.step_episodes + rank, (place + 1) * recipe.step_episodes,
+                  world)
+
+
+def embedded_alone(episode: Episode, number: int) -> EpisodeBatch:
+    """A batch of one episode: support, query, unlabelled, in this order."""
+    parts = [episode.support, episode.query, episode.unlabelled]
+    support, query, unlabelled = torch.arange(sum(map(len, parts))).split([len(part) for part in parts])
+    inside = episode._replace(support=support, query=query, unlabelled=unlabelled)
+    return EpisodeBatch(number, torch.cat(parts), [inside], len(support))
+
+
+def prepare(batch: EpisodeBatch, images: ImageSet, transform: Transform, kinds: tuple[str, ...],
+            *place: int) -> tuple[Tensor, list[Episode]]:
+    """The images of a batch, with the extra views of its support, and its episodes: (B, 3, h, w), episodes."""
+    stored = pictures(images, batch.rows)
+    inputs = [transform(stored, generator(*place, batch.number))]
+    inputs += [view(transform, kind)(stored[: batch.support], generator(*place, batch.number, number))
+               for number, kind in enumerate(kinds)]
+    return (torch.cat(inputs).contiguous(memory_format=torch.channels_last),
+            [with_views(episode, len(batch.rows), batch.support, len(kinds)) for episode in batch.episodes])
+
+
+def with_views(episode: Episode, images: int, support: int, kinds: int) -> Episode:
+    """The episode with every support image followed, at the end, by its views; these lie behind the batch."""
+    more = [episode.support + images + number * support for number in range(kinds)]
+    return episode._replace(support=torch.cat([episode.support, *more]),
+                            support_labels=episode.support_labels.repeat(1 + kinds))
