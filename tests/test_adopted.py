@@ -13,7 +13,7 @@ def test_adopted_descriptors_are_found_again_where_they_came_from():
     support = torch.tensor([[[[1.0, 0.0]], [[0.0, 1.0]]], [[[-1.0, 0.0]], [[0.0, -1.0]]]])        # (2, 2, 1, 2)
     unlabelled = torch.zeros(2, 2, 1, 2)
     unlabelled[1, :, 0, 1] = torch.tensor([-0.9, 0.1])                       # like the first place of class 1
-    pool = MN4Semi().enlarged(support, torch.tensor([0, 1]), unlabelled)
+    pool = MN4Semi().derive_with(support, torch.tensor([0, 1]), unlabelled)
     found = find_adopted(pool, labelled=2)
     pairs = set(zip(found.image.tolist(), found.place.tolist(), found.owner.tolist(), strict=True))
     assert (1, 1, 1) in pairs

@@ -109,6 +109,16 @@ def test_without_steps_the_aligned_head_is_the_head_of_the_plain_call():
     assert_close(5 * cosines(flat(network(images)), head), method(network(images), labels, network(images)))
 
 
+def test_the_aligned_head_answers_for_the_aligned_backbone():
+    network, images, labels, base = image_episode()
+    method = Centroid(head_steps=3, steps=3, lr=0.01)
+    aligned, head = method.align(network, images, labels, base)
+    adapted, learnt = method.learn_adapted(network, images, labels, base)
+    scores = method.answer(learnt, adapted(images))
+    assert_close(scores, 5 * cosines(flat(aligned(images)), head))
+    assert not torch.allclose(scores, method(adapted(images), labels, adapted(images)))      # what a new head says
+
+
 def test_alignment_lowers_its_loss():
     network, images, labels, base = image_episode()
 

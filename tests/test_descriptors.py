@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from dmn4.errors import InputError
+from dmn4.methods import build_method
 from dmn4.methods.descriptors import describe, mean_descriptor, mean_maps, pool_support, pyramid_sides
 
 
@@ -13,6 +14,40 @@ def test_descriptors_are_the_unit_columns_of_the_map_row_by_row():
 def test_half_precision_maps_give_float32_descriptors():
     assert describe(torch.ones(1, 2, 1, 1, dtype=torch.float16)).dtype == torch.float32
     assert describe(torch.ones(1, 2, 1, 1, dtype=torch.float64)).dtype == torch.float64
+
+
+def test_values_are_those_of_normalize_to_the_bit():
+    maps = torch.randn(3, 16, 5, 5)
+    maps[0, :, 1, 1], maps[1, :, 2, 2], maps[2, :, 3, 3] = 0, 1e-13, -0.0
+    rows = maps.flatten(2).mT.contiguous()
+    assert torch.equal(describe(maps), torch.nn.functional.normalize(rows, dim=-1))
+
+
+def test_a_place_without_any_activation_has_no_gradient():
+    maps = torch.randn(2, 4, 2, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    maps[:, :, 0, 1] = 0
+    maps.requires_grad_()
+    (describe(maps) * torch.arange(32.0).view(2, 4, 4)).sum().backward()
+    assert maps.grad[:, :, 0, 1].tolist() == [[0.0] * 4] * 2
+    assert (maps.grad[:, :, 1, 1].abs() > 0).all()
+
+
+def test_the_gradient_of_descriptors_is_that_of_finite_differences():
+    maps = torch.randn(1, 3, 2, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    assert torch.autograd.gradcheck(describe, (maps,))
+
+
+@pytest.mark.parametrize("name", ["dn4", "mn4", "dmn4", "odm"])
+def test_a_dead_place_in_a_query_or_a_shot_does_not_blow_up_the_gradient(name):
+    generator = torch.Generator().manual_seed(0)
+    support, query = (torch.randn(5, 8, 3, 3, dtype=torch.float64, generator=generator) for _ in range(2))
+    support[0, :, 1, 1] = query[2, :, 0, 0] = query[3, :, 2, 1] = 0
+    support.requires_grad_(), query.requires_grad_()
+    scores = build_method(name)(support, torch.arange(5), query)
+    torch.nn.functional.cross_entropy(scores, torch.arange(5)).backward()
+    assert query.grad[2, :, 0, 0].abs().max() == query.grad[3, :, 2, 1].abs().max() == 0
+    assert support.grad[0, :, 1, 1].abs().max() == 0
+    assert 0 < query.grad.abs().max() < 10
 
 
 def test_a_pyramid_joins_the_means_of_coarser_grids():

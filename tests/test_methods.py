@@ -115,6 +115,35 @@ def test_many_episodes_are_scored_as_one_by_one(name, seed, labels):
         torch.testing.assert_close(method.score_many(support, drawn[0][1], query), alone, atol=1e-4, rtol=1e-4)
 
 
+@few
+@given(seed=st.integers(0, 999), labels=shot_lists)
+@pytest.mark.parametrize("name", NAMES)
+def test_what_was_learnt_once_answers_like_a_call_to_the_bit(name, seed, labels):
+    method, (support, labels, query) = build(name), draw(seed, labels)
+    learnt = method.learn(support, labels)
+    assert torch.equal(method.answer(learnt, query), method(support, labels, query))
+    assert torch.equal(method.answer(learnt, query), method(support, labels, query))       # asking changed nothing
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if METHODS[name].takes_unlabelled])
+def test_what_was_learnt_with_unlabelled_maps_answers_like_a_call_to_the_bit(name):
+    (support, labels, query), unlabelled = draw(0, [0, 1, 1, 0, 2]), draw(1, [0, 1, 2], 5)[2]
+    method = build(name)
+    learnt = method.learn(support, labels, unlabelled)
+    assert torch.equal(method.answer(learnt, query), method(support, labels, query, unlabelled))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gradients_flow_through_learning_and_answering_as_through_a_call(name):
+    method, (support, labels, query) = build(name), draw(0, [0, 1, 1, 0])
+    gradients = []
+    for run in (method, lambda *maps: method.answer(method.learn(*maps[:2]), maps[2])):
+        maps = [support.clone().requires_grad_(), query.clone().requires_grad_()]
+        scores = run(maps[0], labels, maps[1])
+        gradients.append(torch.autograd.grad(scores.sum(), maps, allow_unused=True) if scores.requires_grad else ())
+    assert all(a is b is None or torch.equal(a, b) for a, b in zip(*gradients, strict=True))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_equal_calls_give_equal_scores(name):
     method, episode = build(name), draw(0, [0, 1, 1, 0])

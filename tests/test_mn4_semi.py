@@ -37,7 +37,7 @@ def episode(seed: int = 0, unlabelled: int = 3) -> tuple[Tensor, Tensor, Tensor,
 def test_a_class_adopts_the_descriptor_that_its_own_one_chooses_back():
     support, labels = maps([[1, 0]], [[0, 1]]), torch.tensor([0, 1])
     unlabelled = maps([[0.9, 0.1]], [[0.8, 0.2]], [[0.1, 0.9]])          # the second comes too late to class 0
-    pool = build_method("mn4-semi").enlarged(support, labels, unlabelled)
+    pool = build_method("mn4-semi").derive_with(support, labels, unlabelled)
     assert pool.counts == [2, 2]
     assert_close(pool.descriptors, F.normalize(torch.tensor([[1, 0], [0.9, 0.1], [0, 1], [0.1, 0.9]]).double(), dim=1))
     assert pool.rows.tolist() == [0, 2, 1, 4]                            # unlabelled images count on from the support
@@ -48,8 +48,8 @@ def test_the_discriminative_rule_adopts_by_tau_and_not_by_similarity():
     support, labels = maps([[1, 0, 0]], [[0.8, 0.6, 0]]), torch.tensor([0, 1])
     near, clear = [1, 0.1, 0], [0.8, -0.6, 0.2]        # near both classes; farther, but from class 1 even more
     unlabelled = maps([near], [clear])
-    assert build_method("mn4-semi").enlarged(support, labels, unlabelled).rows.tolist() == [0, 2, 1]
-    assert build_method("dmn4-semi").enlarged(support, labels, unlabelled).rows.tolist() == [0, 3, 1]
+    assert build_method("mn4-semi").derive_with(support, labels, unlabelled).rows.tolist() == [0, 2, 1]
+    assert build_method("dmn4-semi").derive_with(support, labels, unlabelled).rows.tolist() == [0, 3, 1]
 
 
 def loops(support: Tensor, labels: Tensor, query: Tensor, unlabelled: Tensor, rule: str) -> Tensor:
@@ -126,7 +126,7 @@ def test_no_support_descriptor_adopts_twice_and_classes_grow_by_their_partners()
 def test_a_copy_of_a_support_image_is_adopted_whole_and_changes_no_score(name, rule):
     support, labels, query, _ = episode()
     method, copy = build_method(name), support[2:3]
-    assert method.enlarged(support, labels, copy).counts == [4, 8, 8]                # all four descriptors join class 2
+    assert method.derive_with(support, labels, copy).counts == [4, 8, 8]         # all four descriptors join class 2
     assert_close(method(support, labels, query, copy), method(support, labels, query))
 
 
@@ -163,13 +163,13 @@ def test_the_options_of_the_supervised_twin_hold(name, rule):
     support, labels, query, unlabelled = episode()
     assert_close(build_method(name, temperature=4.0)(support, labels, query, unlabelled),
                  build_method(name)(support, labels, query, unlabelled) / 4)
-    means = build_method(name, shots="mean").enlarged(support, labels, unlabelled)
+    means = build_method(name, shots="mean").derive_with(support, labels, unlabelled)
     assert means.rows[means.rows >= 3].numel() == sum(means.counts) - 3 * 4          # after the three class means
 
 
 def test_the_relaxed_rule_adopts_more_than_the_strict_one():
     support, labels, _, unlabelled = episode(unlabelled=20)
-    sizes = {rule: sum(build_method("mn4-semi", rule=rule).enlarged(support, labels, unlabelled).counts)
+    sizes = {rule: sum(build_method("mn4-semi", rule=rule).derive_with(support, labels, unlabelled).counts)
              for rule in ("mnn", "mnn-relaxed")}
     assert sizes["mnn"] <= sizes["mnn-relaxed"]
 

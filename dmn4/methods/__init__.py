@@ -1,7 +1,7 @@
 """Feature maps -> scores: every method by its name, in reading order."""
 
 import inspect
-from collections.abc import Callable
+from typing import Any
 
 from ..errors import check_options, choose
 from .base import Method
@@ -32,7 +32,7 @@ from .rfs import RFS
 from .tapnet import TapNet
 from .tpn_semi import TPNSemi
 
-METHODS: dict[str, Callable[..., Method]] = {
+METHODS: dict[str, type[Method]] = {
     "dn4": DN4,
     "mn4": MN4,
     "dmn4": DMN4,
@@ -65,7 +65,7 @@ METHODS: dict[str, Callable[..., Method]] = {
 }
 
 
-def build_method(name: str, **options: str | float | None) -> Method:
+def build_method(name: str, **options: Any) -> Method:
     """The method of that name: build_method("dmn4", channels=64, vote="rank")."""
     method = METHODS[choose("method", name, METHODS)]
     check_options(f"method {name!r}", options, inspect.signature(method).parameters)

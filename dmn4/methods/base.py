@@ -1,5 +1,7 @@
 """What every method shares: the call and its checks; and what every descriptor method shares: search, keep, vote."""
 
+from typing import Any, NamedTuple, TypeGuard
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -12,14 +14,25 @@ from .voting import VOTES, partner_cosines, with_graph
 MATCHES_BYTES = 32 << 20     # what the matches of the queries scored at a time may take: thousands of ways are streamed
 
 
+class Learnt(NamedTuple):
+    """What a method derived from labelled maps."""
+
+    derived: Any           # of a kind that the method alone knows
+    shape: torch.Size      # (C, H, W) of the maps
+
+
 class Method(nn.Module):
     """Feature maps of a few labelled images and of some queries -> class scores; no state between calls.
 
-    A method says what else it needs by plain attributes:
+    A call is `answer(learn(support, labels), query)`. A method says what it can and needs by plain attributes:
     `views`, the extra pictures of each support image ("flip", "crop"), embedded and appended as further rows;
     `views_shots`, up to how many shots a class has they are wanted (None: always);
     `needs_training`, whether it holds layers that are noise until they have been trained;
     `any_size`, whether support and query maps may differ in height and width;
+    `reads_means`, whether it reads nothing of a map but the mean over its locations;
+    `compares_descriptors`, whether it is a DescriptorMethod, whose matches can be shown;
+    `takes_unlabelled`, whether it also learns from unlabelled maps;
+    `adapts`, whether it trains the backbone for an episode: `adapt`, and `learn_adapted` for backbone and head;
     `smooths`, whether its loss takes label smoothing;
     `vectorised`, whether `torch.vmap` can score many episodes in one call: no step of it looks at a value.
     """
@@ -28,6 +41,10 @@ class Method(nn.Module):
     views_shots: int | None = None
     needs_training: bool = False
     any_size: bool = False
+    reads_means: bool = False
+    compares_descriptors: bool = False
+    takes_unlabelled: bool = False
+    adapts: bool = False
     smooths: bool = True
     vectorised: bool = False
 
@@ -37,12 +54,24 @@ class Method(nn.Module):
 
     def forward(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
         """Class scores of each query image: (n, C, H, W), (n,), (Q, C, H, W) -> (Q, N)."""
-        labels = torch.as_tensor(labels, device=support.device)
-        check_maps(support, labels, query, self.any_size)
-        return self.score(support, labels.long(), query)
+        return self.answer(self.learn(support, labels), query)
 
-    def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        """The method itself, on checked maps: (n, C, H, W), (n,), (Q, C, H, W) -> (Q, N)."""
+    def learn(self, support: Tensor, labels: Tensor) -> Learnt:
+        """What the method derives from the labelled maps, once for any number of queries: (n, C, H, W), (n,)."""
+        labels = checked_labels(support, labels)
+        return Learnt(self.derive(support, labels), support.shape[1:])
+
+    def answer(self, learnt: Learnt, query: Tensor) -> Tensor:
+        """Class scores of each query image: Learnt, (Q, C, H, W) -> (Q, N)."""
+        check_query(learnt.shape, query, self.any_size)
+        return self.score(learnt.derived, query)
+
+    def derive(self, support: Tensor, labels: Tensor) -> Any:
+        """The first half of the method, on checked maps: a pool, class means, a fitted head: (n, C, H, W), (n,)."""
+        raise NotImplementedError
+
+    def score(self, derived: Any, query: Tensor) -> Tensor:
+        """The second half, on what `derive` returned: (Q, C, H, W) -> (Q, N)."""
         raise NotImplementedError
 
     def score_many(self, support: Tensor, labels: Tensor, query: Tensor, **extra: Tensor) -> Tensor:
@@ -51,8 +80,9 @@ class Method(nn.Module):
         `extra` are further arguments of the method's call, one of each an episode.
         """
         if self.vectorised and len(support) > 1:
-            check_maps(support.flatten(0, 1), labels.repeat(len(support)), query.flatten(0, 1), self.any_size)
-            return torch.vmap(self.score, (0, None, 0))(support, labels, query)
+            checked_labels(support.flatten(0, 1), labels.repeat(len(support)))
+            check_query(support.shape[2:], query.flatten(0, 1), self.any_size)
+            return torch.vmap(lambda shots, asked: self.score(self.derive(shots, labels), asked))(support, query)
         return torch.stack([self(one, labels, asked, **dict(zip(extra, more, strict=True)))
                             for one, asked, *more in zip(support, query, *extra.values(), strict=True)])
 
@@ -73,6 +103,8 @@ class DescriptorMethod(Method):
     """Naive-Bayes nearest neighbour over the query descriptors q* that `keep` marks."""
 
     any_size = True
+    compares_descriptors = True
+    k: int = 1          # nearest neighbours in each class that are summed
     partners = True     # what the search has to find besides the class maxima: whose they are,
     answers = False     # and whether the nearest of all answers
 
@@ -84,10 +116,7 @@ class DescriptorMethod(Method):
         self.centre = choose("centre", centre, CENTRES)
         pyramid_sides(pyramid)
 
-    def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        return self.score_pool(self.gather(support, labels), query)
-
-    def gather(self, support: Tensor, labels: Tensor) -> SupportPool:
+    def derive(self, support: Tensor, labels: Tensor) -> SupportPool:
         """The support pool as this method's options make it: (n, C, H, W), (n,) -> SupportPool."""
         return pool_support(support, labels, self.shots, self.pyramid, self.centre)
 
@@ -95,7 +124,7 @@ class DescriptorMethod(Method):
         """Descriptors to be matched with a pool: (Q, C, H, W), SupportPool -> (Q, M, C)."""
         return describe(query, self.pyramid, pool.centre)
 
-    def score_pool(self, pool: SupportPool, query: Tensor) -> Tensor:
+    def score(self, pool: SupportPool, query: Tensor) -> Tensor:
         """The scores of query maps against a support pool: SupportPool, (Q, C, H, W) -> (Q, N)."""
         query = self.describe(query, pool)                                         # (Q, M, C)
         return torch.cat([self.phi(part, pool) for part in query.split(images_at_once(query, pool))])
@@ -123,8 +152,13 @@ class DescriptorMethod(Method):
     @torch.no_grad()
     def match(self, support: Tensor, labels: Tensor, query: Tensor) -> Matches:
         """What the search finds in an episode: (n, C, H, W), (n,), (Q, C, H, W) -> Matches."""
-        pool = self.gather(support, labels)
+        pool = self.derive(support, labels)
         return search(self.describe(query, pool), pool, self.partners, self.answers)
+
+
+def compares_descriptors(method: Method) -> TypeGuard[DescriptorMethod]:
+    """Whether a method searches, keeps and votes, so that its matches can be shared and shown."""
+    return method.compares_descriptors
 
 
 def images_at_once(query: Tensor, pool: SupportPool) -> int:
@@ -147,14 +181,21 @@ def needed_channels(channels: int | None, name: str) -> int:
     return channels
 
 
-def check_maps(support: Tensor, labels: Tensor, query: Tensor, any_size: bool = False) -> None:
-    """Raise an InputError that names the first thing wrong with an episode's maps and labels."""
+def checked_labels(support: Tensor, labels: Tensor) -> Tensor:
+    """The labels beside their maps, as integers; an InputError names the first thing wrong with either: -> (n,)."""
+    labels = torch.as_tensor(labels, device=support.device)
     check_map("support", support)
-    check_map("query", query)
-    alike = 2 if any_size else 4                              # channels alone, or height and width as well
-    if support.shape[1:alike] != query.shape[1:alike]:
-        raise InputError(f"support maps are {shape_of(support)}, query maps {shape_of(query)}: they must be alike")
     check_labels(labels, len(support))
+    return labels.long()
+
+
+def check_query(shape: torch.Size, query: Tensor, any_size: bool = False) -> None:
+    """Raise an InputError unless query maps are finite and fit support maps of this shape (C, H, W)."""
+    check_map("query", query)
+    alike = 1 if any_size else 3                              # channels alone, or height and width as well
+    if shape[:alike] != query.shape[1 : 1 + alike]:
+        raise InputError(f"support maps are {in_words(shape)}, query maps {in_words(query.shape[1:])}: "
+                         "they must be alike")
 
 
 def check_map(name: str, maps: Tensor) -> None:
@@ -185,6 +226,6 @@ def check_labels(labels: Tensor, images: int) -> None:
                          f"{len(counts) - 1} without a gap")
 
 
-def shape_of(maps: Tensor) -> str:
-    """Channels and size of maps in words: "64 x 19 x 19"."""
-    return " x ".join(str(n) for n in maps.shape[1:])
+def in_words(shape: torch.Size) -> str:
+    """Channels and size of a map: "64 x 19 x 19"."""
+    return " x ".join(str(side) for side in shape)

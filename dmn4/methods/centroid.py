@@ -1,7 +1,7 @@
 """Centroid alignment (Afrasiyabi et al., ECCV 2020): related base images are drawn towards the novel class centroids.
 
 The call on maps is the head-only form: a new ArcFace classifier, fitted to the support set. The paper's full procedure
-also trains the backbone for each episode and needs base images: `align`, or `adapt` for the backbone alone.
+also trains the backbone for each episode and needs base images: `learn_adapted`, or `adapt` for the backbone alone.
 """
 
 import math
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
 from ..errors import InputError, choose
-from .base import Method
+from .base import Learnt, Method
 from .heads import arc_logits, fresh_weights
 from .vectors import VECTORS, class_means, cosines, squared_distances
 
@@ -35,19 +35,24 @@ class Centroid(Method):
     `related_images` base images a novel class, from the `related_classes` base classes most often taken for it.
     """
 
+    adapts = True
+
     def __init__(self, channels: int | None = None, vector: str = "flat", scale: float = 5.0, align_scale: float = 15.0,
                  margin: float = 0.001, lr: float = 1e-3, head_steps: int = 200, steps: int = 150,
                  related_classes: int = 10, related_images: int = 50, seed: int = 0) -> None:
         super().__init__(channels)
         self.vector = VECTORS[choose("vector", vector, VECTORS)]
-        self.any_size = vector == "gap"
+        self.any_size = self.reads_means = vector == "gap"
         self.scale, self.align_scale, self.margin, self.lr = scale, align_scale, margin, lr
         self.head_steps, self.steps, self.seed = head_steps, steps, seed
         self.related_classes, self.related_images = related_classes, related_images
 
-    def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        weight, _ = self.fit_head(self.vector(support), labels, torch.Generator().manual_seed(self.seed))
-        return self.scale * cosines(self.vector(query), weight.detach())
+    def derive(self, support: Tensor, labels: Tensor) -> Tensor:
+        """The weights of a fitted head: (n, C, H, W), (n,) -> (N, d)."""
+        return self.fit_head(self.vector(support), labels, torch.Generator().manual_seed(self.seed))[0].detach()
+
+    def score(self, weight: Tensor, query: Tensor) -> Tensor:
+        return self.scale * cosines(self.vector(query), weight)
 
     @torch.inference_mode(False)                              # which also turns gradients on
     def fit_head(self, rows: Tensor, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Optimizer]:
@@ -67,6 +72,13 @@ class Centroid(Method):
     def adapt(self, backbone: nn.Module, images: Tensor, labels: Tensor, base: BaseImages | None) -> nn.Module:
         """A copy of `backbone` aligned with the support `images`; the plain call then fits a new head to its maps."""
         return self.align(backbone, images, labels, base)[0]
+
+    def learn_adapted(self, backbone: nn.Module, images: Tensor, labels: Tensor,
+                      base: BaseImages | None) -> tuple[nn.Module, Learnt]:
+        """An aligned copy of `backbone` and the aligned head, with which `answer` scores the copy's maps."""
+        network, weight = self.align(backbone, images, labels, base)
+        with torch.no_grad():
+            return network, Learnt(weight, network(images[:1]).shape[1:])
 
     @torch.inference_mode(False)
     def align(self, backbone: nn.Module, images: Tensor, labels: Tensor,

@@ -19,8 +19,10 @@ class Covariance(Method):
         super().__init__(channels)
         self.temperature = positive("temperature", temperature)
 
-    def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        prototypes = class_means(covariance_vectors(support), labels)   # (N, C C)
+    def derive(self, support: Tensor, labels: Tensor) -> Tensor:
+        return class_means(covariance_vectors(support), labels)         # (N, C C)
+
+    def score(self, prototypes: Tensor, query: Tensor) -> Tensor:
         return -squared_distances(covariance_vectors(query), prototypes) / self.temperature
 
 

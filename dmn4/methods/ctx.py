@@ -22,13 +22,17 @@ class CTX(Method):
         self.key = nn.Linear(needed_channels(channels, "ctx"), width, bias=False)
         self.value = nn.Linear(needed_channels(channels, "ctx"), width, bias=False)
 
-    def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        rows, asked = support.flatten(2).transpose(1, 2), query.flatten(2).transpose(1, 2)   # (n, M, C), (Q, M, C)
+    def derive(self, support: Tensor, labels: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Keys and values of each class, all its shots together: (n, C, H, W), (n,) -> N pairs of (K M, width)."""
+        rows = support.flatten(2).transpose(1, 2)                                            # (n, M, C)
         keys, values = self.key(rows), self.value(rows)                                      # (n, M, width)
-        asked_keys, asked_values = self.key(asked), self.value(asked)                        # (Q, M, width)
-        distances = [aligned_distance(asked_keys, asked_values, keys[labels == c].flatten(0, 1),
-                                      values[labels == c].flatten(0, 1)) for c in range(int(labels.max()) + 1)]
-        return -torch.stack(distances, 1)
+        return [(keys[labels == c].flatten(0, 1), values[labels == c].flatten(0, 1))
+                for c in range(int(labels.max()) + 1)]
+
+    def score(self, classes: list[tuple[Tensor, Tensor]], query: Tensor) -> Tensor:
+        rows = query.flatten(2).transpose(1, 2)                                              # (Q, M, C)
+        keys, values = self.key(rows), self.value(rows)                                      # (Q, M, width)
+        return -torch.stack([aligned_distance(keys, values, *own) for own in classes], 1)
 
 
 def aligned_distance(asked_keys: Tensor, asked_values: Tensor, keys: Tensor, values: Tensor) -> Tensor:

@@ -27,8 +27,10 @@ class DC(Method):
         self.locations = choose("locations", locations, ("dense", "pooled"))
         self.scale = nn.Parameter(torch.tensor(float(scale)))
 
-    def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        prototypes = class_means(pooled(support), labels)               # (N, C)
+    def derive(self, support: Tensor, labels: Tensor) -> Tensor:
+        return class_means(pooled(support), labels)                     # (N, C)
+
+    def score(self, prototypes: Tensor, query: Tensor) -> Tensor:
         rows = query.flatten(2).transpose(1, 2)                         # (Q, M, C)
         if self.locations == "pooled":
             rows = rows.mean(1, keepdim=True)                           # (Q, 1, C)

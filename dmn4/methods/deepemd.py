@@ -34,10 +34,15 @@ class DeepEMD(Method):
         self.scale, self.epochs, self.batch, self.seed, self.side = scale, epochs, batch, seed, side
         self.rate, self.entropy, self.iterations = positive("rate", rate), positive("entropy", entropy), iterations
 
-    def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        if self.side:
-            support, query = (F.adaptive_avg_pool2d(maps, self.side) for maps in (support, query))
-        return self.compare(self.class_maps(support, labels), query, self.gradient)
+    def derive(self, support: Tensor, labels: Tensor) -> Tensor:
+        return self.class_maps(self.shrunk(support), labels)                # (N, C, h, w)
+
+    def score(self, maps: Tensor, query: Tensor) -> Tensor:
+        return self.compare(maps, self.shrunk(query), self.gradient)
+
+    def shrunk(self, maps: Tensor) -> Tensor:
+        """Maps averaged to side x side places, or as they are: (n, C, H, W) -> (n, C, h, w)."""
+        return F.adaptive_avg_pool2d(maps, self.side) if self.side else maps
 
     def class_maps(self, support: Tensor, labels: Tensor) -> Tensor:
         """One map a class: its only shot, or the mean of its shots, refined: (n, C, H, W), (n,) -> (N, C, H, W)."""

@@ -33,7 +33,7 @@ def describe(maps: Tensor, pyramid: str = "", centre: Tensor | None = None) -> T
     """Unit descriptors of each image: (B, C, H, W) -> (B, M, C).
 
     `pyramid` joins coarser views: "2,1" adds the means of a 2 x 2 and of a 1 x 1 grid. `centre` (C,) is subtracted
-    before the norm is taken. Zero vectors stay zero.
+    before the norm is taken. Zero vectors stay zero and have no gradient: they have no direction to turn to.
     """
     if centre is not None:
         maps = maps - centre[:, None, None]
@@ -42,7 +42,16 @@ def describe(maps: Tensor, pyramid: str = "", centre: Tensor | None = None) -> T
     descriptors = torch.cat(each, dim=1) if pyramid else each[0]      # channels-last maps are not copied
     if descriptors.dtype in (torch.float16, torch.bfloat16):      # cosines deserve float32
         descriptors = descriptors.float()
-    return F.normalize(descriptors.contiguous(), dim=-1)
+    return unit(descriptors.contiguous())
+
+
+def unit(rows: Tensor) -> Tensor:
+    """Rows over their norms, as F.normalize gives them, but without a gradient where all is zero: (..., C) -> same.
+
+    F.normalize divides a zero row by 1e-12, which multiplies its gradient by 1e12; over infinity both are zero.
+    """
+    norms = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)                             # (..., 1)
+    return rows / norms.clamp_min(1e-12).masked_fill(norms == 0, torch.inf)
 
 
 def pyramid_sides(pyramid: str) -> list[int]:

@@ -24,19 +24,20 @@ class DSN(Method):
                  orthogonality: float = 0.03) -> None:
         super().__init__(channels)
         self.vector = VECTORS[choose("vector", vector, VECTORS)]
+        self.reads_means = vector == "gap"
         self.form = choose("form of dsn", form, ("conv", "resnet"))
         self.orthogonality = orthogonality
         if form == "resnet":
             self.scale = nn.Parameter(torch.tensor(1.0))
 
-    def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
+    def score(self, subspaces: list[tuple[Tensor, Tensor]], query: Tensor) -> Tensor:
         rows = self.vector(query).double()                                  # (Q, d)
-        rest = torch.stack([left_over(rows, *own) for own in self.subspaces(support, labels)], 1)
+        rest = torch.stack([left_over(rows, *own) for own in subspaces], 1)
         if self.form == "conv":
             return -(rest + 1e-12).sqrt().to(query.dtype)                   # (Q, N)
         return -self.scale * (rest / rows.shape[1]).to(query.dtype)
 
-    def subspaces(self, support: Tensor, labels: Tensor) -> list[tuple[Tensor, Tensor]]:
+    def derive(self, support: Tensor, labels: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Origin and directions of each class: (n, C, H, W), (n,) -> N pairs of (d,) and (K - 1, d), in float64."""
         rows = self.vector(support).double()                                # (n, d)
         shots = [rows[labels == c] for c in range(int(labels.max()) + 1)]   # N of (K, d)
@@ -48,7 +49,7 @@ class DSN(Method):
         """The overlap of the subspaces, sum of ||P_j P_k^T||^2 over ordered pairs of classes; None for "resnet"."""
         if self.form == "resnet":
             return None
-        each = [directions for _, directions in self.subspaces(support, labels)]
+        each = [directions for _, directions in self.derive(support, labels)]
         sizes = torch.tensor([len(directions) for directions in each], device=support.device)
         owner = torch.arange(len(each), device=support.device).repeat_interleave(sizes)
         overlap = (torch.cat(each) @ torch.cat(each).T).square()

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from .dsn import DSN, left_over
+from .dsn import DSN
 from .pn_semi import move_means, soft_assignment
 from .semi import SemiMethod
 from .solvers import leading_directions
@@ -24,12 +24,7 @@ class DSNSemi(SemiMethod, DSN):
                              "otherwise 0")
         self.distractors = distractors
 
-    def score_with(self, support: Tensor, labels: Tensor, query: Tensor, unlabelled: Tensor) -> Tensor:
-        rows = self.vector(query).double()                                           # (Q, d)
-        rest = torch.stack([left_over(rows, *own) for own in self.refined(support, labels, unlabelled)], 1)
-        return -(rest + 1e-12).sqrt().to(query.dtype)                                # (Q, N)
-
-    def refined(self, support: Tensor, labels: Tensor, unlabelled: Tensor) -> list[tuple[Tensor, Tensor]]:
+    def derive_with(self, support: Tensor, labels: Tensor, unlabelled: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Origin and directions of each class -> N pairs of (d,) and (K - 1, d), in float64."""
         rows, extra = self.vector(support).double(), self.vector(unlabelled).double()       # (n, d), (U, d)
         shots = [rows[labels == c] for c in range(int(labels.max()) + 1)]                   # N of (K, d)

@@ -28,6 +28,7 @@ class E3BM(Method):
     """
 
     any_size = True
+    reads_means = True
 
     def __init__(self, channels: int | None = None, steps: int = 100, start: str = "last", scale: float = 8.0,
                  rate: float = 0.1, strength: float = 1e-4) -> None:
@@ -38,18 +39,25 @@ class E3BM(Method):
         shares = torch.eye(steps)[-1] if start == "last" else torch.full((steps,), 1 / steps)
         self.rates = HyperPrior(width, torch.full((steps,), float(rate)), strength)
         self.shares = HyperPrior(width, shares, strength)
-        self.vector = pooled
         self.steps, self.scale = steps, scale
 
-    def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        rows, asked = centred(self.vector(support)), centred(self.vector(query))          # (n, C), (Q, C)
+    def derive(self, support: Tensor, labels: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """The share and the weights of the classifier after every step: (n, C, H, W), (n,) -> pairs of (), (N, C)."""
+        rows = centred(pooled(support))                                                   # (n, C)
         weight = class_means(rows, labels).detach()                                       # (N, C)
-        scores = asked.new_zeros(len(asked), len(weight))                                 # (Q, N)
+        classifiers = []
         for step in range(self.steps):
             slope = head_slope(weight, rows, labels, self.scale)                          # (N, C), a constant
             state = torch.cat([rows.mean(0), slope.mean(0)])                              # (2 C,)
             weight = weight - self.rates(state, step) * slope
-            scores = scores + self.shares(state, step) * self.scale * cosines(asked, weight)
+            classifiers.append((self.shares(state, step), weight))
+        return classifiers
+
+    def score(self, classifiers: list[tuple[Tensor, Tensor]], query: Tensor) -> Tensor:
+        rows = centred(pooled(query))                                                     # (Q, C)
+        scores = rows.new_zeros(len(rows), len(classifiers[0][1]))                        # (Q, N)
+        for share, weight in classifiers:
+            scores = scores + share * self.scale * cosines(rows, weight)
         return scores
 
 

@@ -32,9 +32,12 @@ class FEAT(Method):
         self.temperature = positive("temperature", temperature)
         self.auxiliary_temperature = positive("auxiliary_temperature", auxiliary_temperature)
         self.balance = balance
+        self.reads_means = vector == "gap"
 
-    def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        prototypes = self.adapt_set(class_means(self.vector(support), labels))            # (N, C)
+    def derive(self, support: Tensor, labels: Tensor) -> Tensor:
+        return self.adapt_set(class_means(self.vector(support), labels))                  # (N, C)
+
+    def score(self, prototypes: Tensor, query: Tensor) -> Tensor:
         return -squared_distances(self.vector(query), prototypes) / self.temperature
 
     def auxiliary(self, support: Tensor, labels: Tensor, query: Tensor, query_labels: Tensor) -> Tensor:

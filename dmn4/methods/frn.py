@@ -24,9 +24,9 @@ class FRN(Method):
         self.alpha, self.beta = nn.Parameter(torch.tensor(0.0)), nn.Parameter(torch.tensor(0.0))
         self.scale = nn.Parameter(torch.tensor(1.0))
 
-    def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
+    def score(self, classes: list[Tensor], query: Tensor) -> Tensor:
         wanted = self.locations(query)                                      # (Q, M, C)
-        errors = [self.error(rows, wanted) for rows in self.classes(support, labels)]
+        errors = [self.error(rows, wanted) for rows in classes]
         return -self.scale * torch.stack(errors, dim=1)                     # (Q, N)
 
     def error(self, rows: Tensor, wanted: Tensor) -> Tensor:
@@ -37,11 +37,11 @@ class FRN(Method):
 
     def auxiliary(self, support: Tensor, labels: Tensor, query: Tensor, query_labels: Tensor) -> Tensor:
         """The overlap of the classes: sum of ||S_i S_j^T||^2 over pairs i < j, the whole support of norm 1."""
-        rows = self.classes(support, labels)
+        rows = self.derive(support, labels)
         grams = torch.stack([own.T @ own for own in rows]) / torch.cat(rows).square().sum()            # (N, C, C)
         return self.overlap * (grams.sum(0).square().sum() - grams.square().sum()) / 2      # ||S T^T||^2 = <G_S, G_T>
 
-    def classes(self, support: Tensor, labels: Tensor) -> list[Tensor]:
+    def derive(self, support: Tensor, labels: Tensor) -> list[Tensor]:
         """The descriptors of each class, those of all its shots together: (n, C, H, W), (n,) -> N of (K M, C)."""
         each = self.locations(support)                                      # (n, M, C)
         return [each[labels == c].flatten(0, 1) for c in range(int(labels.max()) + 1)]

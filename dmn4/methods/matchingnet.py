@@ -19,14 +19,17 @@ class MatchingNet(Method):
     def __init__(self, channels: int | None = None, vector: str = "gap", scale: float = 10.0, context: int = 0) -> None:
         super().__init__(channels)
         self.vector = VECTORS[choose("vector", vector, VECTORS)]
-        self.any_size = vector == "gap"
+        self.any_size = self.reads_means = vector == "gap"
         self.scale = nn.Parameter(torch.tensor(float(scale)))
         self.context = build_context(channels, vector) if context else None
         self.needs_training = bool(context)
         self.vectorised = not context                                   # the LSTMs are not
 
-    def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        rows, asked = self.vector(support), self.vector(query)          # (n, d), (Q, d)
+    def derive(self, support: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        return self.vector(support), labels                             # (n, d), (n,)
+
+    def score(self, shots: tuple[Tensor, Tensor], query: Tensor) -> Tensor:
+        (rows, labels), asked = shots, self.vector(query)               # (n, d), (n,), (Q, d)
         if self.context is not None:
             rows, asked = self.context(rows, asked)
         votes = attention_votes(self.scale * cosines(asked, rows), labels)

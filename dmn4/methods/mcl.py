@@ -26,8 +26,10 @@ class MCL(Method):
         self.gamma, self.gamma_back, self.alpha = gamma, gamma_back, alpha
         pyramid_sides(pyramid)
 
-    def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        pool = pool_support(support, labels, self.shots, self.pyramid)
+    def derive(self, support: Tensor, labels: Tensor) -> SupportPool:
+        return pool_support(support, labels, self.shots, self.pyramid)
+
+    def score(self, pool: SupportPool, query: Tensor) -> Tensor:
         query = describe(query, self.pyramid)                                                # (Q, M, C)
         images = max(1, BLOCK_BYTES // (query.shape[1] * len(pool.descriptors) * query.element_size()))
         return torch.cat([self.walk(part, pool) for part in query.split(images)]) / self.temperature

@@ -11,13 +11,15 @@ class MetaBaseline(Method):
     """A learnt scale times the cosine with the mean of each class: averaged first, normalised after."""
 
     any_size = True
+    reads_means = True
     vectorised = True
 
     def __init__(self, channels: int | None = None, scale: float = 10.0) -> None:
         super().__init__(channels)
-        self.vector = pooled
         self.scale = nn.Parameter(torch.tensor(float(scale)))
 
-    def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        prototypes = class_means(self.vector(support), labels)          # (N, C)
-        return self.scale * cosines(self.vector(query), prototypes)
+    def derive(self, support: Tensor, labels: Tensor) -> Tensor:
+        return class_means(pooled(support), labels)                     # (N, C)
+
+    def score(self, prototypes: Tensor, query: Tensor) -> Tensor:
+        return self.scale * cosines(pooled(query), prototypes)

@@ -23,13 +23,19 @@ class MetaOptNet(Method):
                  identity: float = 1.0) -> None:
         super().__init__(channels)
         self.vector = VECTORS[choose("vector", vector, VECTORS)]
+        self.reads_means = vector == "gap"
         self.bound, self.identity = positive("bound", bound), identity
         self.scale = nn.Parameter(torch.tensor(1.0))
 
-    def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        rows, query = self.vector(support), self.vector(query)              # (n, d), (Q, d)
-        dual = svm_dual(rows.double() @ rows.double().T, labels, self.bound, self.identity)     # (n, N)
-        return self.scale * (query @ rows.T) @ dual.to(query.dtype)
+    def derive(self, support: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """The support vectors and the dual variables of the SVM: (n, C, H, W), (n,) -> (n, d), (n, N)."""
+        rows = self.vector(support)
+        dual = svm_dual(rows.double() @ rows.double().T, labels, self.bound, self.identity)
+        return rows, dual.to(rows.dtype)
+
+    def score(self, machine: tuple[Tensor, Tensor], query: Tensor) -> Tensor:
+        rows, dual = machine
+        return self.scale * (self.vector(query) @ rows.T) @ dual
 
 
 class MetaOptNetRidge(Method):
@@ -42,10 +48,14 @@ class MetaOptNetRidge(Method):
                  target: float = 2.0) -> None:
         super().__init__(channels)
         self.vector = VECTORS[choose("vector", vector, VECTORS)]
+        self.reads_means = vector == "gap"
         self.strength, self.target = positive("strength", strength), target
         self.scale = nn.Parameter(torch.tensor(1.0))
 
-    def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        rows, query = self.vector(support), self.vector(query)              # (n, d), (Q, d)
-        targets = self.target * F.one_hot(labels).to(rows.dtype)            # (n, N)
-        return self.scale * ridge(rows, targets, query, self.strength)
+    def derive(self, support: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """The support vectors and what they are regressed on: (n, C, H, W), (n,) -> (n, d), (n, N)."""
+        rows = self.vector(support)
+        return rows, self.target * F.one_hot(labels).to(rows.dtype)
+
+    def score(self, shots: tuple[Tensor, Tensor], query: Tensor) -> Tensor:
+        return self.scale * ridge(*shots, self.vector(query), self.strength)

@@ -13,12 +13,9 @@ from .semi import SemiMethod
 class AdoptingMethod(SemiMethod, DescriptorMethod):
     """A descriptor method whose rule first chooses among the unlabelled descriptors, then among those of a query."""
 
-    def score_with(self, support: Tensor, labels: Tensor, query: Tensor, unlabelled: Tensor) -> Tensor:
-        return self.score_pool(self.enlarged(support, labels, unlabelled), query)
-
-    def enlarged(self, support: Tensor, labels: Tensor, unlabelled: Tensor) -> SupportPool:
+    def derive_with(self, support: Tensor, labels: Tensor, unlabelled: Tensor) -> SupportPool:
         """The support pool with what it adopts: (n, C, H, W), (n,), (U, C, H, W) -> SupportPool."""
-        pool = self.gather(support, labels)
+        pool = DescriptorMethod.derive(self, support, labels)
         return adopt(pool, self.describe(unlabelled, pool), self.keep, self.answers)
 
 

@@ -20,16 +20,19 @@ class NegativeMargin(Method):
     """`scale` times the cosine with each weight vector of a classifier fitted to the support set; `seed` starts it."""
 
     any_size = True
+    reads_means = True
 
     def __init__(self, channels: int | None = None, scale: float = 5.0, epochs: int = 100, batch: int = 4,
                  lr: float = 0.01, seed: int = 0) -> None:
         super().__init__(channels)
         self.scale, self.epochs, self.lr, self.seed = scale, epochs, lr, seed
-        self.vector = pooled
         self.batch = int(positive("batch", batch))
 
-    def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        return self.scale * cosines(self.vector(query), self.fit(self.vector(support), labels))
+    def derive(self, support: Tensor, labels: Tensor) -> Tensor:
+        return self.fit(pooled(support), labels)              # (N, C)
+
+    def score(self, weight: Tensor, query: Tensor) -> Tensor:
+        return self.scale * cosines(pooled(query), weight)
 
     @torch.inference_mode(False)                              # which also turns gradients on
     def fit(self, rows: Tensor, labels: Tensor) -> Tensor:

@@ -18,10 +18,9 @@ class PNSemi(SemiMethod, ProtoNet):
     def __init__(self, channels: int | None = None, vector: str = "flat", temperature: float = 1.0) -> None:
         super().__init__(channels, vector, temperature)
 
-    def score_with(self, support: Tensor, labels: Tensor, query: Tensor, unlabelled: Tensor) -> Tensor:
+    def derive_with(self, support: Tensor, labels: Tensor, unlabelled: Tensor) -> Tensor:
         prototypes, extra = class_means(self.vector(support), labels), self.vector(unlabelled)   # (N, d), (U, d)
-        prototypes = move_means(prototypes, labels.bincount(), extra, self.weigh(prototypes, extra))
-        return -squared_distances(self.vector(query), prototypes) / self.temperature
+        return move_means(prototypes, labels.bincount(), extra, self.weigh(prototypes, extra))
 
     def weigh(self, prototypes: Tensor, extra: Tensor) -> Tensor:
         """How much of each unlabelled image every class takes: (N, d), (U, d) -> (U, N)."""

@@ -15,9 +15,11 @@ class ProtoNet(Method):
     def __init__(self, channels: int | None = None, vector: str = "gap", temperature: float = 1.0) -> None:
         super().__init__(channels)
         self.vector = VECTORS[choose("vector", vector, VECTORS)]
-        self.any_size = vector == "gap"
+        self.any_size = self.reads_means = vector == "gap"
         self.temperature = positive("temperature", temperature)
 
-    def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        prototypes = class_means(self.vector(support), labels)          # (N, d)
+    def derive(self, support: Tensor, labels: Tensor) -> Tensor:
+        return class_means(self.vector(support), labels)                # (N, d)
+
+    def score(self, prototypes: Tensor, query: Tensor) -> Tensor:
         return -squared_distances(self.vector(query), prototypes) / self.temperature

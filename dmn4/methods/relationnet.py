@@ -32,13 +32,20 @@ class RelationNet(Method):
         self.relation = ConvRelation(width, momentum) if conv else PooledRelation(width)
         self.any_size, self.smooths = not conv, loss == "softmax"
 
-    def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        if isinstance(self.relation, PooledRelation):
-            support, query = pooled(support)[..., None, None], pooled(query)[..., None, None]
+    def derive(self, support: Tensor, labels: Tensor) -> Tensor:
+        """One map a class: (n, C, H, W), (n,) -> (N, C, H, W)."""
+        support = self.read(support)
         classes = class_means(support.flatten(1), labels)                               # (N, C H W)
         if self.shots == "sum":
             classes = classes * torch.bincount(labels)[:, None]
-        return self.relation(classes.view(-1, *support.shape[1:]), query)
+        return classes.view(-1, *support.shape[1:])
+
+    def score(self, classes: Tensor, query: Tensor) -> Tensor:
+        return self.relation(classes, self.read(query))
+
+    def read(self, maps: Tensor) -> Tensor:
+        """Maps as the relation network takes them: whole, or their means (n, C, 1, 1)."""
+        return pooled(maps)[..., None, None] if isinstance(self.relation, PooledRelation) else maps
 
     def loss(self, scores: Tensor, query_labels: Tensor, smoothing: float = 0.0) -> Tensor:
         """The loss this network is trained with, in place of cross-entropy: (Q, N), (Q,) -> ()."""

@@ -24,11 +24,16 @@ class RFS(Method):
         super().__init__(channels)
         self.vector = VECTORS[choose("vector", vector, VECTORS)]
         self.C = positive("C", C)
+        self.reads_means = vector == "gap"
 
-    def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        rows, query = F.normalize(self.vector(support)), F.normalize(self.vector(query))      # (n, d), (Q, d)
-        weights, bias = logistic_regression(rows.detach().double().cpu().numpy(), labels.cpu().numpy(), self.C)
-        return F.linear(query, torch.from_numpy(weights).to(query), torch.from_numpy(bias).to(query))
+    def derive(self, support: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Weights and biases of the fitted model: (n, C, H, W), (n,) -> (N, d), (N,)."""
+        rows = F.normalize(self.vector(support)).detach().double().cpu().numpy()            # (n, d)
+        weights, bias = logistic_regression(rows, labels.cpu().numpy(), self.C)
+        return torch.from_numpy(weights).to(support), torch.from_numpy(bias).to(support)
+
+    def score(self, model: tuple[Tensor, Tensor], query: Tensor) -> Tensor:
+        return F.linear(F.normalize(self.vector(query)), *model)
 
 
 def logistic_regression(rows: np.ndarray, labels: np.ndarray, C: float) -> tuple[np.ndarray, np.ndarray]:

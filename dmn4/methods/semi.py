@@ -1,30 +1,35 @@
 """What the semi-supervised methods share: the call that also takes unlabelled maps, and the check of these."""
 
-import torch
+from typing import Any
+
 from torch import Tensor
 
 from ..errors import InputError
-from .base import Method, check_map, check_maps, shape_of
+from .base import Learnt, Method, check_map, checked_labels, in_words
 
 
 class SemiMethod(Method):
     """A method that also learns from unlabelled maps; without any it is its supervised twin."""
 
+    takes_unlabelled = True
+
     def forward(self, support: Tensor, labels: Tensor, query: Tensor, unlabelled: Tensor | None = None) -> Tensor:
         """Class scores of each query image: (n, C, H, W), (n,), (Q, C, H, W), (U, C, H, W) -> (Q, N)."""
-        labels = torch.as_tensor(labels, device=support.device)
-        check_maps(support, labels, query, self.any_size)
-        labels = labels.long()
+        return self.answer(self.learn(support, labels, unlabelled), query)
+
+    def learn(self, support: Tensor, labels: Tensor, unlabelled: Tensor | None = None) -> Learnt:
+        """What the method derives from labelled and unlabelled maps: (n, C, H, W), (n,), (U, C, H, W)."""
+        labels = checked_labels(support, labels)
         if unlabelled is None or not len(unlabelled):
-            return self.score(support, labels, query)
+            return Learnt(self.derive(support, labels), support.shape[1:])
         check_unlabelled(support, unlabelled)
-        return self.score_with(support, labels, query, unlabelled)
+        return Learnt(self.derive_with(support, labels, unlabelled), support.shape[1:])
 
-    def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        return self.score_with(support, labels, query, support[:0])
+    def derive(self, support: Tensor, labels: Tensor) -> Any:
+        return self.derive_with(support, labels, support[:0])
 
-    def score_with(self, support: Tensor, labels: Tensor, query: Tensor, unlabelled: Tensor) -> Tensor:
-        """The method itself, on checked maps, of which `unlabelled` may be empty -> (Q, N)."""
+    def derive_with(self, support: Tensor, labels: Tensor, unlabelled: Tensor) -> Any:
+        """The first half of the method, on checked maps, of which `unlabelled` may be empty."""
         raise NotImplementedError
 
 
@@ -32,5 +37,5 @@ def check_unlabelled(support: Tensor, unlabelled: Tensor) -> None:
     """Raise an InputError unless the unlabelled maps are finite and as wide and large as the support maps."""
     check_map("unlabelled", unlabelled)
     if support.shape[1:] != unlabelled.shape[1:]:
-        raise InputError(f"support maps are {shape_of(support)}, unlabelled maps {shape_of(unlabelled)}: "
-                         "they must be alike")
+        raise InputError(f"support maps are {in_words(support.shape[1:])}, unlabelled maps "
+                         f"{in_words(unlabelled.shape[1:])}: they must be alike")

@@ -17,18 +17,23 @@ class TapNet(Method):
     """
 
     needs_training = True
+    reads_means = True
 
     def __init__(self, channels: int | None = None, references: int = 20) -> None:
         super().__init__(channels)
         self.references = nn.Linear(needed_channels(channels, "tapnet"), references)      # Phi and its bias
 
-    def score(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        means, query = class_means(pooled(support), labels), pooled(query)                # (N, d), (Q, d)
+    def derive(self, support: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The references of the classes, their biases, and the null space: -> (N, d), (N,), (d, d - N)."""
+        means = class_means(pooled(support), labels)                                      # (N, d)
         self.check(means)
         picks = choose_references(means, self.references.weight, self.references.bias)    # (N,)
         references, bias = self.references.weight[picks], self.references.bias[picks]     # (N, d), (N,)
-        basis = null_space(reference_errors(references, means))                           # (d, d - N)
-        return 2 * bias - squared_distances(query @ basis, references @ basis)
+        return references, bias, null_space(reference_errors(references, means))
+
+    def score(self, projection: tuple[Tensor, Tensor, Tensor], query: Tensor) -> Tensor:
+        references, bias, basis = projection
+        return 2 * bias - squared_distances(pooled(query) @ basis, references @ basis)
 
     def check(self, means: Tensor) -> None:
         """Raise an InputError if there are more classes than references, or no null space."""

@@ -40,12 +40,12 @@ def crew(threads: int) -> ThreadPoolExecutor:
     pool, everyone = ThreadPoolExecutor(threads), Barrier(threads)
 
     def settle_in(_: int) -> None:
-        torch.get_num_threads()         # a thread takes the number for all when it is first asked, not later
+        torch.get_num_threads()         # torch fixes a thread's default at its first query, so query before overriding
         torch.set_num_threads(1)
         everyone.wait()                 # so that nobody settles in twice
 
     list(pool.map(settle_in, range(threads)))
-    torch.set_num_threads(threads)      # what threads to come begin with
+    torch.set_num_threads(threads)      # new threads begin with what was set last, so set what was there before
     return pool
 
 

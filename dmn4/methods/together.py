@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from .base import DescriptorMethod, check_maps, images_at_once
+from .base import DescriptorMethod, check_query, checked_labels, images_at_once
 from .descriptors import SupportPool
 from .neighbors import search
 
@@ -17,11 +17,12 @@ def score_together(support: Tensor, labels: Tensor, query: Tensor,
 
     Variants that combine shots alike and have the same pyramid and centre share a search; k > 1 needs one of its own.
     """
-    check_maps(support, labels, query, any_size=True)
+    labels = checked_labels(support, labels)
+    check_query(support.shape[1:], query, any_size=True)
     scores: dict[str, Tensor] = {}
     for group in grouped(variants):
         first = next(iter(group.values()))
-        pool = first.gather(support, labels)
+        pool = first.derive(support, labels)
         described = first.describe(query, pool)                                        # (Q, M, C)
         parts = [score_part(part, pool, group) for part in described.split(images_at_once(described, pool))]
         scores |= {name: torch.cat([part[name] for part in parts]) for name in group}
@@ -32,13 +33,13 @@ def grouped(variants: Mapping[str, DescriptorMethod]) -> list[dict[str, Descript
     """The variants by what their search depends on."""
     groups: dict[tuple, dict[str, DescriptorMethod]] = {}
     for name, method in variants.items():
-        groups.setdefault((method.shots, method.pyramid, method.centre, getattr(method, "k", 1)), {})[name] = method
+        groups.setdefault((method.shots, method.pyramid, method.centre, method.k), {})[name] = method
     return list(groups.values())
 
 
 def score_part(query: Tensor, pool: SupportPool, group: Mapping[str, DescriptorMethod]) -> dict[str, Tensor]:
     """The scores of one group on one search: (Q, M, C), SupportPool -> name: (Q, N)."""
-    if len(group) == 1 or any(getattr(method, "k", 1) > 1 for method in group.values()):
+    if len(group) == 1 or any(method.k > 1 for method in group.values()):
         return {name: method.phi(query, pool) for name, method in group.items()}
     matches = search(query, pool, partners=any(method.partners for method in group.values()),
                      answers=any(method.answers for method in group.values()))

@@ -33,11 +33,15 @@ class TPNSemi(SemiMethod):
         self.alpha, self.k = alpha, k
         self.length = LengthScale(needed_channels(channels, "tpn-semi"), length)
 
-    def score_with(self, support: Tensor, labels: Tensor, query: Tensor, unlabelled: Tensor) -> Tensor:
-        maps = torch.cat([support, unlabelled, query])
+    def derive_with(self, support: Tensor, labels: Tensor, unlabelled: Tensor) -> tuple[Tensor, Tensor]:
+        """The maps that every query is joined with, and the labels of the first of them: (T, C, H, W), (n,)."""
+        return torch.cat([support, unlabelled]), labels
+
+    def score(self, nodes_and_labels: tuple[Tensor, Tensor], query: Tensor) -> Tensor:
+        (known, labels), maps = nodes_and_labels, torch.cat([nodes_and_labels[0], query])     # batch norm sees all
         rows = maps.flatten(1) / (self.length(maps) + torch.finfo(maps.dtype).eps)        # (T + Q, d)
         nodes, queries = rows[: len(rows) - len(query)], rows[len(rows) - len(query):]    # (T, d), (Q, d)
-        targets = F.pad(F.one_hot(labels), (0, 0, 0, len(unlabelled) + 1)).to(rows)       # (T + 1, N)
+        targets = F.pad(F.one_hot(labels), (0, 0, 0, len(known) - len(labels) + 1)).to(rows)  # (T + 1, N)
         among = affinities(nodes, nodes)                                                  # (T, T)
         at_once = max(1, GRAPH_BYTES // (rows.element_size() * len(targets) ** 2))
         graphs = (join(among, part) for part in affinities(queries, nodes).split(at_once))
