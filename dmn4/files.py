@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,12 @@ from torch import Tensor, nn
 from .errors import InputError
 
 FORMAT = "dmn4 1"                                             # in the metadata of every file written here
+TEXT_LIMIT = 1 << 30                                          # bytes of a text or a table
 
 
 def write_file(path: Path, content: bytes | str) -> None:
     """Put `content` at `path` whole or not at all, also when the process is killed or the disk is full."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    beside = draft_beside(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(beside, "wb") as file:
@@ -27,9 +29,15 @@ def write_file(path: Path, content: bytes | str) -> None:
             os.fsync(file.fileno())
         os.replace(beside, path)
     except OSError as error:
+        raise InputError(f"cannot write {str(path)!r}: {error.strerror}; what was there before is intact") from None
+    finally:                                                  # also after Ctrl-C; once it is moved nothing is there
         with contextlib.suppress(OSError):
             beside.unlink(missing_ok=True)
-        raise InputError(f"cannot write {str(path)!r}: {error.strerror}; what was there before is intact") from None
+
+
+def draft_beside(path: Path) -> Path:
+    """A new hidden name in the same folder; short, because the name of the file itself may be as long as can be."""
+    return path.with_name(f".{secrets.token_hex(6)}.{os.getpid()}.part")
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -39,12 +47,39 @@ def write_json(path: Path, content: Any) -> None:
 
 def read_json(path: Path) -> Any:
     """The content of a JSON file, or an InputError that names it."""
+    return parse_json(read_text(path), repr(str(path)))
+
+
+def parse_json(text: str, source: str) -> Any:
+    """The content of a JSON text, or an InputError that says where it came from."""
     try:
-        return json.loads(path.read_text())
-    except FileNotFoundError:
-        raise InputError(f"there is no file {str(path)!r}") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {str(path)!r}: {error}") from None
+        return json.loads(text)
+    except RecursionError:
+        raise InputError(f"cannot read {source}: lists in lists without end") from None
+    except ValueError as error:
+        raise InputError(f"cannot read {source}: {error}") from None
+
+
+def read_text(path: Path, encoding: str = "utf-8") -> str:
+    """The text of an ordinary file of at most TEXT_LIMIT bytes, or an InputError that names it."""
+    check_regular(path)
+    try:
+        if path.stat().st_size > TEXT_LIMIT:
+            raise InputError(f"{str(path)!r} is larger than {TEXT_LIMIT / 1e9:.0f} GB, too large for a text")
+        return path.read_text(encoding=encoding)
+    except OSError as error:
+        raise InputError(f"cannot read {str(path)!r}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"cannot read {str(path)!r}: it is no UTF-8 text ({error.reason})") from None
+
+
+def check_regular(path: Path) -> None:
+    """Refuse what is no ordinary file: to open a pipe would be to wait for ever, a device has no end."""
+    if not os.path.lexists(path):
+        raise InputError(f"there is no file {str(path)!r}")
+    if not os.path.isfile(path):
+        kind = "a folder" if os.path.isdir(path) else "no ordinary file"
+        raise InputError(f"cannot read {str(path)!r}: it is {kind}")
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:

@@ -24,8 +24,8 @@ from torch import Tensor
 
 from dmn4.backbones import build_backbone
 from dmn4.backbones.base import Backbone
-from dmn4.backbones.efficientnet import LAYERS
-from dmn4.classify.calibration import Calibration, calibrate, found
+from dmn4.backbones.efficientnet import LITE0
+from dmn4.classify.calibration import Calibration, calibrate, evidence, likeness
 from dmn4.classify.shots import Shots
 from dmn4.data.cache import cache_folder, decoded
 from dmn4.data.folders import ImageSet, read_folder
@@ -91,7 +91,7 @@ def embedded(backbone: Backbone, images: ImageSet, view: Callable[[Tensor], Tens
             pixels = torch.from_numpy(np.array(images.pixels[start : start + 32]))
             maps, depth = view(pixels).contiguous(memory_format=torch.channels_last), 0
             for layer in KEPT:
-                maps, depth = backbone.layers[depth : LAYERS[layer]](maps), LAYERS[layer]
+                maps, depth = backbone.layers[depth : LITE0.layers[layer]](maps), LITE0.layers[layer]
                 parts[layer].append(maps.contiguous())
             bar.advance_by(len(pixels))
     return {layer: torch.cat(maps) for layer, maps in parts.items()}
@@ -180,7 +180,7 @@ def judge_strangers(maps: dict[str, Tensor], labels: np.ndarray, layer: str, sho
         exact = method(views[0][support], few_labels, query)
         rival = protonet(views[0][support], few_labels, query).double()
         known, truth = episode.query_labels.numpy() < 5, episode.query_labels.numpy()
-        accepted = calibration.known(found(few, query)).numpy()
+        accepted = calibration.known(evidence(scores, likeness(few, query))).numpy()
         measures = {"AUROC": roc_auc_score(known, accepted),
                     "AUROC, maximum softmax of protonet": roc_auc_score(known, odds(rival)),
                     "strangers rejected": (accepted[~known] < 0.5).mean(),

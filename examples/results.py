@@ -1,8 +1,8 @@
-"""The tables of docs/results.md and of the README, from the committed result cards.
+"""The tables of the README and of docs/, from the committed result cards.
 
     dmn4 compare data/cub dmn4 mn4 dn4 protonet --weights cub -o runs/cub-1shot        # measure: writes a card
     cp runs/cub-1shot/card.json docs/results/cub-1shot.json                             # publish the card
-    python examples/results.py                                                          # write the tables anew
+    python examples/results.py                                                          # rewrite the tables
 
 A page holds a table between `<!-- table: CARD -->` and `<!-- end -->`; `KINDS` lists the other forms.
 """
@@ -54,7 +54,8 @@ def table(name: str) -> str:
     """All that a card tells: accuracy, paired difference to the first row, what was kept, and the paper's number."""
     card = read_card(name)
     first = shown(card, card["compared_with"])
-    lines = [f"| method | accuracy % | paper | difference to {first} | p | kept | near their class |", "|---" * 7 + "|"]
+    lines = [f"| method | accuracy % | paper | difference from {first} | p | kept | nearest is true class |",
+             "|---" * 7 + "|"]
     for method, found in card["results"].items():
         gap = card["differences"].get(method)
         difference = Difference(**gap) if gap else None
@@ -103,24 +104,28 @@ def written(card: dict[str, Any], method: str) -> str:
 
 
 def summary(*names: str) -> str:
-    """One line a card for the README: DMN4 and its rivals beside the paper's."""
+    """One line a card for the README: DMN4 and its rivals, with the paper's numbers where it has the same network."""
     wanted = ("protonet", "dn4", "mn4", "dmn4")
-    lines = ["| Conv-4, 5 ways | " + " | ".join(wanted) + " |", "|---" * 5 + "|"]
+    lines = ["| accuracy in %, 5 classes | patches | " + " | ".join(wanted) + " |", "|---" * 6 + "|"]
     for name in names:
         card = read_card(name)
-        cells = [f"{accuracy(card['results'][method])} ({papers_number(data_of(card), card['shots'], method)})"
-                 for method in wanted]
-        backbone = card["contenders"]["dmn4"]["backbone"]
-        heading = (f"{LABELS[data_of(card)]}{f' ({backbone})' * (backbone != 'conv4')}, {card['shots']} "
-                   f"shot{'s' * (card['shots'] > 1)}")
-        lines.append(f"| {heading} | {' | '.join(cells)} |")
+        cells = [accuracy(card["results"][method]) + beside(card, method) for method in wanted]
+        heading = f"{LABELS[data_of(card)]}, {card['shots']} shot{'s' * (card['shots'] > 1)}"
+        lines.append(f"| {heading} | {places_of(card)} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def beside(card: dict[str, Any], method: str) -> str:
+    """The paper's number in brackets; nothing for a card whose network is another than the paper's."""
+    if card["contenders"]["dmn4"]["backbone"] != "conv4":
+        return ""
+    return f" ({papers_number(data_of(card), card['shots'], method):.2f})"
 
 
 def places(*names: str) -> str:
     """One line a card: DMN4 and the paired differences of its rivals, against the number of descriptors."""
     rivals = ("mn4", "dn4", "meta-baseline")
-    lines = ["| | places | dmn4 | " + " | ".join(f"{one} - dmn4" for one in rivals) + " |", "|---" * 6 + "|"]
+    lines = ["| | descriptors | dmn4 | " + " | ".join(f"{one} - dmn4" for one in rivals) + " |", "|---" * 6 + "|"]
     for name in names:
         card = read_card(name)
         gaps = [str(Difference(**card["differences"][one])) for one in rivals]
@@ -144,7 +149,7 @@ def seeds(name: str) -> str:
     for method, result in card["results"].items():
         found.setdefault(written(card, method), []).append(100 * result["mean"])
     first, lead = next(iter(found.items()))
-    lines = [f"| method | mean of {len(lead)} seeds | each | paper | difference to {first}, each |", "|---" * 5 + "|"]
+    lines = [f"| method | mean of {len(lead)} seeds | each | paper | difference from {first}, each |", "|---" * 5 + "|"]
     for method, each in found.items():
         gaps = [] if method == first else [f"{one - other:+.2f}" for one, other in zip(each, lead, strict=True)]
         cells = [method, f"{statistics.mean(each):.2f}", " / ".join(f"{one:.2f}" for one in each),
@@ -197,8 +202,9 @@ def times(figures: dict[str, Any]) -> str:
 
 
 def evaluation(name: str) -> str:
-    """An episode over stored maps, beside its head and beside embedding its pictures anew."""
-    lines = ["| | head, ms | stored | beyond the head | embedding anew takes | in plain PyTorch |", "|---" * 6 + "|"]
+    """An episode over stored maps, beside its head alone and beside embedding the pictures of every episode."""
+    lines = ["| | head, ms | stored maps, ms | beyond the head | embedding each episode | in plain PyTorch |",
+             "|---" * 6 + "|"]
     for case, one in read_card(name)["cases"].items():
         lines.append(f"| {case} | {1e3 * one['head']:.1f} | {1e3 * one['stored']:.1f} | {100 * one['beyond']:.0f} % | "
                      f"{one['embedded_ratio']:.1f} x | {one['plain_ratio']:.1f} x |")
@@ -210,7 +216,7 @@ KINDS = {"table": table, "summary": summary, "places": places, "seeds": seeds, "
 
 
 def refresh(text: str) -> str:
-    """A page with every table written anew from its card."""
+    """A page with every table rewritten from its card."""
     def written(found: re.Match[str]) -> str:
         return f"<!-- {found[1]}: {found[2]} -->\n{KINDS[found[1]](*found[2].split())}\n<!-- end -->"
     return BLOCK.sub(written, text)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -148,6 +149,27 @@ def test_many_unreadable_pictures_are_counted_and_none_readable_is_an_error(phot
         assert len(decoded(read_folder(photos), 16)) == 1
 
 
+@pytest.mark.parametrize("size", [16, None])
+def test_a_picture_that_could_not_be_read_once_is_read_when_it_can_be(photos, monkeypatch, reads, size):
+    away, path = cache.read_image, photos / "cats" / "2.png"
+
+    def drive_is_away(source):
+        if source == path:
+            raise InputError(f"cannot read {str(path)!r}: the drive is away")
+        return away(source)
+
+    monkeypatch.setattr(cache, "read_image", drive_is_away)
+    for _ in range(2):                                             # told each time, not only the first
+        with pytest.warns(UserWarning, match="the drive is away"):
+            assert len(decoded(read_folder(photos), size)) == 11
+    count = len(reads)
+    monkeypatch.setattr(cache, "read_image", away)
+    stored = decoded(read_folder(photos), size)                    # file, size and time have not changed
+    assert len(stored) == 12
+    assert set(reads[count:]) == {path}                            # the others were not read again
+    assert np.array_equal(stored.images[2], resize_image(read_image(path), stored.images.shape[1:3]))
+
+
 def test_the_size_may_stay_if_all_pictures_share_it(photos):
     assert decoded(read_folder(photos), None).images.shape == (12, 20, 30, 3)
     Image.new("RGB", (9, 8)).save(photos / "cats" / "0.png")
@@ -182,6 +204,79 @@ def test_a_full_disk_is_told_before_the_work(photos, monkeypatch):
     monkeypatch.setattr(cache.shutil, "disk_usage", lambda folder: SimpleNamespace(free=9))
     with pytest.raises(InputError, match=r"decoded pictures need .* GB free; set DMN4_CACHE"):
         decoded(read_folder(photos), 16)
+
+
+def test_the_room_of_an_entry_is_taken_before_the_work(photos, monkeypatch):
+    monkeypatch.setattr(cache, "read_image", lambda source: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        decoded(read_folder(photos), 200)
+    files = list(decoded_folder().glob("*.partial/pixels.npy"))
+    assert [path.stat().st_blocks * 512 >= 12 * 200 * 200 * 3 for path in files] == [True]
+
+
+def test_a_disk_that_is_full_after_all_is_one_line_and_nothing_is_left(photos, tmp_path):
+    code = ("import resource, sys; from dmn4.cli import main; "
+            "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)); "
+            "main(['data', 'prepare', sys.argv[1], '--size', '200'])")
+    run = subprocess.run([sys.executable, "-c", code, str(photos)], capture_output=True, text=True, check=False)
+    assert run.returncode == 2
+    assert "dmn4: error: cannot write the cache folder" in run.stderr
+    assert "0.0 GB are needed); set DMN4_CACHE to another" in run.stderr
+    assert "Traceback" not in run.stderr
+    assert not list(decoded_folder().iterdir())
+
+
+def test_ctrl_c_while_room_is_reserved_leaves_nothing(photos, monkeypatch):
+    def interrupted(number, start, size):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cache.os, "posix_fallocate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        decoded(read_folder(photos), 16)
+    assert not list(decoded_folder().iterdir())
+
+
+def test_a_draft_of_a_process_that_was_killed_is_removed_after_an_hour(photos):
+    for name, age in (("old", 4000), ("new", 0)):
+        (decoded_folder() / f".new-{name}").mkdir(parents=True)
+        os.utime(decoded_folder() / f".new-{name}", (time.time() - age,) * 2)
+    decoded(read_folder(photos), 16)
+    assert [path.name for path in decoded_folder().glob(".new-*")] == [".new-new"]
+
+
+def test_a_cache_that_is_cleared_during_the_work_does_not_end_it(photos, monkeypatch):
+    def clear_and_read(source):
+        clear()
+        return read_image(source)
+
+    monkeypatch.setattr(cache, "read_image", clear_and_read)
+    images = decoded(read_folder(photos), 16)
+    assert np.array_equal(images.images[7], resize_image(read_image(photos / "dogs" / "1.png"), 16))
+
+
+def test_an_entry_that_a_crash_cut_off_is_decoded_again(photos):
+    decoded(read_folder(photos), 16)
+    for path in decoded_folder().glob("*/pixels.npy"):
+        os.truncate(path, 500)
+    images = decoded(read_folder(photos), 16)
+    assert np.array_equal(images.images[7], resize_image(read_image(photos / "dogs" / "1.png"), 16))
+
+
+def test_a_partial_entry_in_a_cache_that_can_only_be_read_is_filled_in_memory(photos, monkeypatch):
+    path = photos / "cats" / "2.png"
+    path.write_bytes(b"words")
+    with pytest.warns(UserWarning, match="left out"):
+        decoded(read_folder(photos), 16)
+    opened = cache._open
+
+    def read_only(folder, mode, shape):
+        if mode == "r+":
+            raise PermissionError
+        return opened(folder, mode, shape)
+
+    monkeypatch.setattr(cache, "_open", read_only)
+    with pytest.warns(UserWarning, match="left out"):
+        assert len(decoded(read_folder(photos), 16)) == 11
 
 
 def test_the_cache_folder_is_found_in_the_usual_places(monkeypatch, tmp_path):

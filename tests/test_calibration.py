@@ -5,7 +5,7 @@ import pytest
 import torch
 from toy_episodes import as_maps
 
-from dmn4.classify.calibration import Calibration, calibrate, evidence, fit_rejection, rounds
+from dmn4.classify.calibration import Calibration, calibrate, evidence, fit_rejection, likeness, rounds
 from dmn4.classify.shots import Shots
 from dmn4.methods import build_method
 
@@ -28,26 +28,26 @@ def score(support: Shots, query: torch.Tensor) -> torch.Tensor:
     return build_method("dmn4")(*support.plain(), query)
 
 
+def seen(shots: Shots, query: torch.Tensor) -> torch.Tensor:
+    """The evidence of pictures beside some shots: (Q, C, H, W) -> (Q, 2)."""
+    return evidence(score(shots, query), likeness(shots, query))
+
+
 def test_evidence_of_a_picture_between_two_classes_by_hand():
-    support = as_maps([[1.0, 0.0], [0.0, 1.0]])
-    found = evidence(as_maps([[1.0, 0.0], [3.0, 4.0], [1.0, 1.0]]), support, torch.tensor([0, 1]))
-    assert found[:, 0].tolist() == pytest.approx([1.0, 0.2, 0.0])                # lead: 1 - 0, 0.8 - 0.6, equal
-    assert found[:, 1].tolist() == pytest.approx([1.0, 0.8, math.sqrt(0.5)])     # likeness
+    shots = shots_of(as_maps([[1.0, 0.0], [0.0, 1.0]]), [0, 1])
+    lead, alike = seen(shots, as_maps([[1.0, 0.0], [3.0, 4.0], [1.0, 1.0]])).unbind(1)
+    assert lead.tolist() == pytest.approx([1.0, 0.2, 0.0])                       # 1 - 0, 0.8 - 0.6, equal
+    assert alike.tolist() == pytest.approx([1.0, 0.8, math.sqrt(0.5)])
 
 
 def test_beside_one_class_there_is_likeness_but_no_lead():
-    found = evidence(as_maps([[3.0, 4.0]]), as_maps([[1.0, 0.0]]), torch.tensor([0]))
-    assert found.tolist() == [pytest.approx([0.0, 0.6])]
+    assert evidence(torch.tensor([[5.0]]), torch.tensor([[0.6]])).tolist() == [pytest.approx([0.0, 0.6])]
 
 
-def test_judged_without_its_class_is_judged_as_if_the_class_were_not_there():
-    maps, labels = clusters(3, spread=2.0)
-    query, own = clusters(1, seed=4, spread=2.0)
-    found = evidence(query, maps, torch.tensor(labels), torch.tensor(own))
-    for row, label in enumerate(own):
-        left, _ = shots_of(maps, labels).without(label)
-        alone = evidence(query[row : row + 1], maps[torch.tensor(labels) != label], left.labels)
-        assert torch.allclose(found[row], alone[0], atol=1e-5)
+def test_judged_without_its_class_a_picture_has_the_evidence_of_the_others():
+    scores, alike = torch.tensor([[9.0, 4.0, 1.0], [2.0, 3.0, 8.0]]), torch.tensor([[0.9, 0.2, 0.3], [0.5, 0.4, 0.6]])
+    strangers = evidence(scores, alike, torch.tensor([0, 2]))
+    assert strangers.tolist() == [pytest.approx([3.0, 0.3]), pytest.approx([1.0, 0.5])]
 
 
 def test_in_every_round_each_class_of_several_pictures_gives_up_one():
@@ -62,7 +62,7 @@ def test_strangers_are_told_from_known_pictures():
     calibration = calibrate(score, shots_of(maps, labels))
     assert (calibration.source, calibration.held_out) == ("leave-one-out", 20)
     query, _ = clusters(5, classes=7, seed=1)
-    known = calibration.known(evidence(query, maps, torch.tensor(labels))) >= 0.5
+    known = calibration.known(seen(shots_of(maps, labels), query)) >= 0.5
     assert known.tolist() == [True] * 20 + [False] * 15
 
 
@@ -73,7 +73,7 @@ def test_single_pictures_are_calibrated_by_their_views():
     calibration = calibrate(score, shots)
     assert (calibration.source, calibration.held_out, calibration.weights[0]) == ("views", 4, 0.0)
     query, _ = clusters(1, classes=7, seed=3)
-    assert (calibration.known(evidence(query, maps, torch.tensor(labels))) >= 0.5).tolist() == [True] * 4 + [False] * 3
+    assert (calibration.known(seen(shots, query)) >= 0.5).tolist() == [True] * 4 + [False] * 3
 
 
 def test_without_views_single_pictures_stay_uncalibrated():

@@ -86,13 +86,13 @@ def test_of_a_stream_only_a_batch_is_in_memory(monkeypatch):
             asked[0] += 1
             yield picture
 
-    judge = classifier._score
+    answer = classifier._answer
 
-    def counting(shots, query):
+    def counting(learnt, query):
         most[0] = max(most[0], len(query))
-        return judge(shots, query)
+        return answer(learnt, query)
 
-    monkeypatch.setattr(classifier, "_score", counting)
+    monkeypatch.setattr(classifier, "_answer", counting)
     assert len(classifier.predict(stream())) == 7
     assert (asked[0], most[0]) == (7, 2)
 

@@ -79,8 +79,8 @@ def test_clear_frees_the_cache(photos):
 def test_a_wrong_path_and_a_choice_that_does_not_apply_are_input_errors(photos, tmp_path):
     with pytest.raises(InputError, match="there is no folder or file"):
         run("inspect", tmp_path / "none")
-    with pytest.raises(InputError, match="offers no choice of 'rule'"):
-        run("inspect", photos, "--rule", "frn")
+    with pytest.raises(InputError, match="offers no choice of 'cub_split'"):
+        run("inspect", photos, "--cub-split", "frn")
 
 
 def test_the_benchmark_prints_a_line_for_each_figure(photos):

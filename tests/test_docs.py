@@ -18,7 +18,7 @@ BLOCKS = [pytest.param(block, id=f"{page.name}-{number}") for page in PAGES
 
 @pytest.fixture(scope="session")
 def desk(tmp_path_factory) -> Path:
-    """A folder with what the documentation assumes: photos/class/*.png, inbox/*.png, benchmark/split/class/*.png."""
+    """A folder with what the documentation assumes: photos/class/*.jpg, inbox/*.jpg, benchmark/split/class/*.jpg."""
     folder = tmp_path_factory.mktemp("desk")
     drawn = draw_clutter(5, 20, size=64)
     for number, (image, label) in enumerate(zip(drawn.images, drawn.labels, strict=True)):
@@ -27,7 +27,7 @@ def desk(tmp_path_factory) -> Path:
         places += [f"photos/{name}"] * (rank < 3) + ["inbox"] * (rank == 3)
         for place in places:
             (folder / place).mkdir(parents=True, exist_ok=True)
-            Image.fromarray(image).save(folder / place / f"{number}.png")
+            Image.fromarray(image).save(folder / place / f"{number}.jpg")
     return folder
 
 

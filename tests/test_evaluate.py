@@ -13,12 +13,12 @@ from dmn4.episodes.maps import MapStore, embed_all, pictures
 from dmn4.errors import InputError
 from dmn4.evaluation.contenders import Contender, TrainedBackbone, load_trained
 from dmn4.evaluation.evaluate import Protocol, evaluate
-from dmn4.evaluation.split import QUICK, EmbeddedSplit, all_views, places, reads_means
+from dmn4.evaluation.split import QUICK, EmbeddedSplit, all_views, places
 from dmn4.files import read_json, save_tensors
 from dmn4.images import Transform
 from dmn4.images.looks import view
 from dmn4.methods import METHODS, build_method
-from dmn4.methods.base import Method
+from dmn4.methods.base import Learnt, Method
 from dmn4.training.checkpoints import save_backbone, save_model
 from dmn4.training.model import FewShotModel
 
@@ -72,7 +72,7 @@ def test_a_store_too_large_for_memory_lies_in_a_file_at_half_precision(backbone)
 def test_a_method_that_reads_means_scores_means_like_maps(name, episode):
     support, labels, query = episode
     method = build_method(name, channels=support.shape[1]).eval()
-    if not reads_means(method):
+    if not method.reads_means:
         pytest.skip("reads more than means")
     means = support.mean((2, 3), keepdim=True), labels, query.mean((2, 3), keepdim=True)
     torch.testing.assert_close(method(*means), method(support, labels, query))
@@ -80,12 +80,12 @@ def test_a_method_that_reads_means_scores_means_like_maps(name, episode):
 
 def test_methods_that_read_means_play_many_episodes_at_a_time_as_one_by_one(backbone, monkeypatch):
     contenders = enter(backbone, "protonet", "meta-baseline", "matchingnet", "feat")
-    table = EmbeddedSplit(IMAGES, contenders, 1)
-    assert table.at_once == QUICK
+    split = EmbeddedSplit(IMAGES, contenders, 1)
+    assert split.at_once == QUICK
     assert EmbeddedSplit(IMAGES, enter(backbone, "protonet", "protonet:vector=flat"), 1).at_once == 1
     monkeypatch.setattr("dmn4.evaluation.split.QUICK", 5)                                # 12 episodes: 5, 5 and 2
     found = evaluate(IMAGES, contenders, SHORT, shown=False)
-    alone = [table.play([episode]) for episode in SHORT.draw(IMAGES.labels)]
+    alone = [split.play([episode]) for episode in SHORT.draw(IMAGES.labels)]
     for name, values in found.values.items():
         assert values.flatten().tolist() == [float(one[name]) for one in alone]
 
@@ -157,9 +157,12 @@ class Counting(Method):
         self.rows = []
         self.__dict__.update(says)
 
-    def score(self, support, labels, query):
+    def derive(self, support, labels):
         self.rows.append((len(support), labels.tolist()))
-        return torch.zeros(len(query), int(labels.max()) + 1)
+        return int(labels.max()) + 1
+
+    def score(self, ways, query):
+        return torch.zeros(len(query), ways)
 
 
 @pytest.mark.parametrize(("shots", "rows"), [(1, 6), (2, 6)])
@@ -174,18 +177,24 @@ def test_a_flipped_view_is_the_mirrored_picture():
     assert torch.equal(view(LOOK, "flip")(batch), LOOK(batch).flip(-1))
 
 
-def test_a_method_that_adapts_the_backbone_sees_the_support_pictures(backbone):
+def test_a_method_that_adapts_the_backbone_sees_the_support_pictures_and_answers_with_what_it_learnt(backbone):
     adapted = []
-    method = Counting(adapt=lambda network, images, labels, base: adapted.append(images.shape) or network)
+
+    def learn_adapted(network, images, labels, base):
+        adapted.append(images.shape)
+        return network, Learnt(3, network(images[:1]).shape[1:])
+
+    method = Counting(adapts=True, learn_adapted=learn_adapted)
     evaluate(IMAGES, {"x": Contender(backbone, method, LOOK)}, Protocol(3, 1, 2, 2), base=IMAGES, shown=False)
     assert adapted == [(3, 3, 24, 24)] * 2
+    assert not method.rows                                    # nothing was learnt anew from the adapted maps
     with pytest.raises(InputError, match="leave out --mirror or --base-split"):
         evaluate(IMAGES, {"x": Contender(backbone, method, LOOK)}, Protocol(3, 1, 2, 2), base=IMAGES, shown=False,
                  mirror=True)
 
 
 def test_without_base_images_it_is_used_on_stored_maps(backbone):
-    method = Counting(adapt=lambda *_: pytest.fail("nothing to adapt with"))
+    method = Counting(adapts=True, learn_adapted=lambda *_: pytest.fail("nothing to adapt with"))
     evaluate(IMAGES, {"x": Contender(backbone, method, LOOK)}, Protocol(3, 1, 2, 2), shown=False)
     assert len(method.rows) == 2
 
@@ -196,7 +205,7 @@ def test_unlabelled_images_reach_the_methods_that_take_them(backbone):
             self.rows.append(len(unlabelled))
             return torch.zeros(len(query), 3)
 
-    method = Semi()
+    method = Semi(takes_unlabelled=True)
     evaluate(IMAGES, {"x": Contender(backbone, method, LOOK)}, Protocol(3, 1, 2, 1, unlabelled=2), shown=False)
     assert method.rows == [6]
 
@@ -204,13 +213,13 @@ def test_unlabelled_images_reach_the_methods_that_take_them(backbone):
 @pytest.mark.parametrize("name", [name for name in METHODS if "semi" in name])
 def test_every_semi_supervised_method_is_given_the_unlabelled_maps(backbone, name, monkeypatch):
     contenders, counts = enter(backbone, name, "dn4", "mn4"), []
-    scored = contenders[name].method.score_with
+    derive = contenders[name].method.derive_with
 
-    def counted(support, labels, query, unlabelled):
+    def counted(support, labels, unlabelled):
         counts.append(len(unlabelled))
-        return scored(support, labels, query, unlabelled)
+        return derive(support, labels, unlabelled)
 
-    monkeypatch.setattr(contenders[name].method, "score_with", counted)
+    monkeypatch.setattr(contenders[name].method, "derive_with", counted)
     evaluate(IMAGES, contenders, Protocol(3, 1, 2, 4, unlabelled=2, distractors=2), shown=False)
     assert counts == [(3 + 2) * 2] * 4
 
@@ -286,10 +295,10 @@ def test_every_method_gets_the_kind_of_view_it_wants(backbone):
     assert [kinds[place] for place in places(kinds, ("flip",))] == ["flip"]
     assert [kinds[place] for place in places(kinds, ("crop", "crop"))] == ["crop", "crop"]
     assert len(set(places(kinds, ("crop",) * 4))) == 4
-    table = EmbeddedSplit(IMAGES, contenders, 1)
+    split = EmbeddedSplit(IMAGES, contenders, 1)
     alone = EmbeddedSplit(IMAGES, {"dsn": contenders["dsn"]}, 1)
     episode = next(Protocol(3, 1, 2, 1).draw(IMAGES.labels))
-    assert torch.equal(*(one.score(contenders["dsn"].method, [episode]) for one in (table, alone)))
+    assert torch.equal(*(one.score(contenders["dsn"].method, [episode]) for one in (split, alone)))
 
 
 @torch.no_grad()
@@ -297,15 +306,15 @@ def test_every_method_gets_the_kind_of_view_it_wants(backbone):
 def test_a_mirror_image_is_one_more_shot_and_one_more_vote(backbone, name):
     contenders = enter(backbone, name)
     method = contenders[name].method
-    table = EmbeddedSplit(IMAGES, contenders, 1, mirror=True)
+    split = EmbeddedSplit(IMAGES, contenders, 1, mirror=True)
     for episode in Protocol(3, 1, 2, 2).draw(IMAGES.labels):
         looks = [[backbone(LOOK(pictures(IMAGES, rows)).flip(dims)) for dims in ((), (-1,))]
                  for rows in (episode.support, episode.query)]
-        own = [store[episode.support] for store in table.stores[2:]]             # the views that the method asks for
+        own = [store[episode.support] for store in split.stores[2:]]             # the views that the method asks for
         support, labels = torch.cat([*looks[0], *own]), episode.support_labels.repeat(2 + len(own))
         scores = method(support, labels, looks[1][0]) + method(support, labels, looks[1][1])
         right = (scores.argmax(1) == episode.query_labels).float().mean()
-        assert table.play([episode]) == {name: pytest.approx(float(right))}
+        assert split.play([episode]) == {name: pytest.approx(float(right))}
 
 
 def test_mirror_images_of_symmetric_pictures_change_nothing(backbone):
@@ -319,10 +328,10 @@ def test_mirror_images_of_symmetric_pictures_change_nothing(backbone):
 
 def test_what_a_rule_keeps_is_counted_in_the_maps_that_it_scores(backbone):
     contenders = enter(backbone, "mn4")
-    table = EmbeddedSplit(IMAGES, contenders, 1, mirror=True)
+    split = EmbeddedSplit(IMAGES, contenders, 1, mirror=True)
     episode = next(SHORT.draw(IMAGES.labels))
-    [(_, kept)] = table.kept_shares([episode])
-    support, labels, query = table.seen(episode)
+    [(_, kept)] = split.kept_shares([episode])
+    support, labels, query = split.seen(episode)
     assert (len(support), len(labels), len(query)) == (6, 6, 12)
     assert kept.share == pytest.approx(float(contenders["mn4"].method.kept(support, labels, query).float().mean()))
 

@@ -63,8 +63,8 @@ def test_a_split_must_be_chosen_where_there_are_several(tmp_path):
         open_dataset(tmp_path)
     with pytest.raises(InputError, match="has train, test: there is no split 'val'"):
         open_dataset(tmp_path, "val")
-    with pytest.raises(InputError, match="offers no choice of 'rule'"):
-        open_dataset(tmp_path, "test", rule="frn")
+    with pytest.raises(InputError, match="offers no choice of 'cub_split'"):
+        open_dataset(tmp_path, "test", cub_split="frn")
 
 
 def test_class_folders_of_a_whole_benchmark_can_be_split_by_its_list(tmp_path):
@@ -229,7 +229,7 @@ def test_raw_cub_is_cropped_to_its_boxes_and_split_by_each_rule(cub):
     assert picture.min() > 240
     assert open_dataset(cub, "val").classes == ("001.Bird",)
     assert open_dataset(cub, "test").classes == ("003.Bird",)
-    assert open_dataset(cub, "train", rule="closerlook").classes == ("001.Bird", "003.Bird")
+    assert open_dataset(cub, "train", cub_split="closerlook").classes == ("001.Bird", "003.Bird")
     assert len(open_dataset(cub)) == 8
     assert read_image(open_dataset(cub, "val", crop=False).images[0]).shape == (10, 20, 3)
 
@@ -237,14 +237,14 @@ def test_raw_cub_is_cropped_to_its_boxes_and_split_by_each_rule(cub):
 def test_raw_cub_can_be_split_by_the_users_own_table(cub):
     (cub / "own").mkdir()
     (cub / "own" / "test.csv").write_text("filename,label\nBird_0003.jpg,2\nBird_0007.jpg,4\n")
-    images = open_dataset(cub, "test", rule=str(cub / "own"))
+    images = open_dataset(cub, "test", cub_split=str(cub / "own"))
     assert images.classes == ("002.Bird", "004.Bird")
     assert images.counts.tolist() == [1, 1]
 
 
 def test_an_unknown_rule_and_a_missing_file_of_cub_are_named(cub):
     with pytest.raises(InputError, match="unknown CUB split 'mine'; choose one of frn, closerlook"):
-        open_dataset(cub, "train", rule="mine")
+        open_dataset(cub, "train", cub_split="mine")
     (cub / "CUB_200_2011" / "bounding_boxes.txt").unlink()
     with pytest.raises(InputError, match=r"CUB needs '.*bounding_boxes\.txt'"):
         open_dataset(cub, "train")

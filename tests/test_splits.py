@@ -7,7 +7,7 @@ from dmn4.data.splits import (
     benchmarks,
     class_key,
     class_list,
-    cub_rule,
+    cub_part,
     family,
     identify,
     identify_whole,
@@ -36,15 +36,15 @@ def test_the_lists_start_as_published():
 
 @pytest.mark.parametrize("rule", ["frn", "closerlook"])
 def test_the_rules_split_cub_into_100_50_and_50_classes(rule):
-    splits = [cub_rule(number, rule) for number in range(1, 201)]
+    splits = [cub_part(number, rule) for number in range(1, 201)]
     assert [splits.count(split) for split in ("train", "val", "test")] == [100, 50, 50]
 
 
 def test_the_rules_for_cub_contradict_each_other():
-    assert [cub_rule(number, "frn") for number in (1, 2, 3, 4)] == ["val", "train", "test", "train"]
-    assert [cub_rule(number, "closerlook") for number in (1, 2, 3, 4)] == ["train", "val", "train", "test"]
+    assert [cub_part(number, "frn") for number in (1, 2, 3, 4)] == ["val", "train", "test", "train"]
+    assert [cub_part(number, "closerlook") for number in (1, 2, 3, 4)] == ["train", "val", "train", "test"]
     for number in range(1, 201):                                   # the training classes of one are no others' ...
-        assert (cub_rule(number, "frn") == "train") != (cub_rule(number, "closerlook") == "train")
+        assert (cub_part(number, "frn") == "train") != (cub_part(number, "closerlook") == "train")
 
 
 def test_tiered_meta_inat_splits_nine_kinds_of_animals():

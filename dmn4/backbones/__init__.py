@@ -8,6 +8,7 @@ from dmn4.errors import choose
 
 from . import conv4, efficientnet, resnet12, wrn
 from .base import Backbone
+from .efficientnet import EfficientNetLite
 from .loading import check_weights, construct, fill, find_weights
 
 BACKBONES: dict[str, Callable[..., Backbone]] = {
@@ -16,7 +17,9 @@ BACKBONES: dict[str, Callable[..., Backbone]] = {
     "conv4-classic": partial(conv4.Conv4, **conv4.CLASSIC),       # 84 -> 5x5x64
     "resnet12": resnet12.ResNet12,                                # 84 -> 5x5x640
     "wrn28-10": wrn.WideResNet,                                   # 84 -> 21x21x640
-    "efficientnet_lite0": efficientnet.EfficientNetLite0,         # 224 -> 7x7x320 (or another layer)
+    "efficientnet_lite0": partial(EfficientNetLite, efficientnet.LITE0),   # 224 -> 7x7x320 (or another layer)
+    "efficientnet_lite1": partial(EfficientNetLite, efficientnet.LITE1),   # 240 -> 8x8x320
+    "efficientnet_lite2": partial(EfficientNetLite, efficientnet.LITE2),   # 260 -> 9x9x352
 }
 
 FORMS = {"conv4-classic": conv4.FORMS, "resnet12": resnet12.FORMS, "wrn28-10": wrn.FORMS}   # options of published forms

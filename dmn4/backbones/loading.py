@@ -4,18 +4,21 @@ import inspect
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
-from torch import Tensor
+from torch import Tensor, nn
 
 from dmn4.errors import InputError, check_options
+from dmn4.images import TRANSFORMS, Transform
 
 from .base import Backbone, Options
-from .efficientnet import read_imagenet
+from .efficientnet import FORMS, read_imagenet
 
 SHIPPED = Path(__file__).parent / "weights"                   # <backbone>-<name>.safetensors; a name has no hyphen
-PACKAGED: dict[str, dict[str, Callable[[], dict[str, Tensor]]]] = {"efficientnet_lite0": {"imagenet": read_imagenet}}
+PACKAGED: dict[str, dict[str, Callable[[], dict[str, Tensor]]]] = {
+    name: {"imagenet": partial(read_imagenet, form)} for name, form in FORMS.items()}
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,20 @@ def check_weights(source: str, trained_with: str | None, name: str) -> None:
     """Raise an InputError if weights say that they belong to another backbone than `name`."""
     if trained_with not in (None, name):
         raise InputError(f"weights {source!r} were trained with backbone {trained_with!r}, not {name!r}")
+
+
+def usual_transform(backbone: nn.Module, about: Mapping[str, str] | None = None) -> Transform:
+    """How pictures are prepared for a backbone: as its weights were trained, or at its own size and colours.
+
+    Whoever uses weights, an evaluation or a classifier, prepares pictures by this one function. `about` is what a
+    weights file says; a backbone made elsewhere may say nothing, and is then given what the package uses.
+    """
+    if about and "transform" in about:
+        transform = TRANSFORMS[about["transform"]][1]
+        return transform.scaled_to(json.loads(about.get("size", str(transform.size))))
+    side = getattr(backbone, "image_size", Backbone.image_size)
+    return Transform(side, (side, side), mean=getattr(backbone, "mean", Backbone.mean),
+                     std=getattr(backbone, "std", Backbone.std))
 
 
 def fill(backbone: Backbone, weights: Weights) -> None:

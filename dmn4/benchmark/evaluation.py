@@ -19,7 +19,7 @@ from ..episodes.sampling import Episode
 from ..episodes.scoring import right_shares
 from ..evaluation.contenders import load_trained
 from ..evaluation.evaluate import Protocol
-from ..evaluation.split import EmbeddedSplit, reads_means
+from ..evaluation.split import EmbeddedSplit
 from ..files import write_json
 from ..memory import keep_freed_memory
 from ..methods.together import score_together
@@ -93,10 +93,10 @@ def head_alone(split: EmbeddedSplit) -> Callable[[], Any]:
 
 def heads(split: EmbeddedSplit, labels: Tensor, maps: Pair, means: Pair | None = None) -> dict[str, Tensor]:
     """The scores of every method on the maps of support and query, or on their means; rules share a search."""
-    scores = score_together(maps[0], labels, maps[1], split.rules) if split.rules else {}
+    scores = score_together(maps[0], labels, maps[1], split.sharing) if split.sharing else {}
     for name, method in split.methods.items():
         if name not in scores:
-            support, query = means if means and reads_means(method) else maps
+            support, query = means if means and method.reads_means else maps
             scores[name] = method(support, labels, query)
     return scores
 

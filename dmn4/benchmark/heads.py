@@ -110,8 +110,8 @@ def adopters(case: Case) -> Iterator[tuple[str, Callable[[], Any]]]:
     unlabelled = query.repeat(repeats, 1, 1, 1)[: case.unlabelled]
     unlabelled = unlabelled + 0.3 * torch.randn(unlabelled.shape, generator=torch.Generator().manual_seed(1))
     yield "floor", bare_products(support, labels, unlabelled)
-    yield "mn4-semi", partial(MN4Semi().enlarged, support, labels, unlabelled)
-    yield "dmn4-semi", partial(DMN4Semi().enlarged, support, labels, unlabelled)
+    yield "mn4-semi", partial(MN4Semi().derive_with, support, labels, unlabelled)
+    yield "dmn4-semi", partial(DMN4Semi().derive_with, support, labels, unlabelled)
 
 
 def trains(head: torch.nn.Module, support: Tensor, query: Tensor) -> bool:

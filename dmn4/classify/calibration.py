@@ -6,7 +6,7 @@ picture of a known class looks (leave-one-out). Without its own class they judge
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -14,10 +14,7 @@ from scipy.optimize import minimize_scalar
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
-from ..methods.descriptors import describe, pool_support
-from ..methods.neighbors import discriminative_mutual, search
 from ..methods.vectors import class_means, cosines, pooled
-from ..methods.voting import nbnn
 from .shots import Shots
 
 START, BY_WAYS, BY_SHOTS = -0.90, 0.08, -0.31                 # the line through all that was measured
@@ -55,27 +52,27 @@ class Calibration:
         return (found.double() @ torch.tensor(self.weights, dtype=torch.float64) + self.bias).sigmoid()
 
 
-def evidence(query: Tensor, support: Tensor, labels: Tensor, own: Tensor | None = None) -> Tensor:
-    """How well each picture fits the classes at all: maps (Q, C, H, W), (n, C, H, W), (n,) -> (Q, 2).
+def evidence(scores: Tensor, alike: Tensor, own: Tensor | None = None) -> Tensor:
+    """How well each picture fits the classes at all, from scores and likeness: (Q, N), (Q, N) -> (Q, 2).
 
-    Lead: how far the mutual neighbours (Sec. 3.3) put the best class before the next, phi against phi. Likeness: the
-    largest cosine of the picture's mean descriptor with that of a class. Beside one class alone there is no lead: 0.
-    With `own` (Q,) every picture is judged as if that class did not exist.
+    Lead: how far the best class is before the next one. Likeness: the largest. Beside one class alone there is no
+    lead: 0. With `own` (Q,) every picture is judged as if that class did not exist, so that one answer of the method
+    shows how a picture of a known class looks and how a stranger does.
     """
-    likeness = cosines(pooled(query), class_means(pooled(support), labels))                       # (Q, N)
-    others = torch.ones_like(likeness, dtype=torch.bool)
     if own is not None:
-        others[torch.arange(len(own)), own] = False
-    ways = int(others[0].sum())
-    best = likeness[others].view(-1, ways).amax(1)                                                # (Q,)
-    if ways == 1:
+        others = torch.ones_like(scores, dtype=torch.bool).scatter(1, own[:, None], False)
+        scores, alike = (values[others].view(len(values), -1) for values in (scores, alike))      # (Q, N - 1)
+    best = alike.amax(1)                                                                          # (Q,)
+    if scores.shape[1] < 2:
         return torch.stack([torch.zeros_like(best), best], dim=1)
-    matches = search(describe(query), pool_support(support, labels), answers=False)
-    seen = others[:, None].expand_as(matches.class_best)                                          # (Q, M, N)
-    class_best, partner = (each[seen].view(*seen.shape[:2], ways) for each in (matches.class_best, matches.partner))
-    matches = replace(matches, class_best=class_best, partner=partner)
-    first, second = nbnn(class_best, discriminative_mutual(matches)).topk(2, dim=1).values.unbind(1)
+    first, second = scores.topk(2, dim=1).values.unbind(1)
     return torch.stack([first - second, best], dim=1)
+
+
+def likeness(support: Shots, query: Tensor) -> Tensor:
+    """The cosine of each picture's mean descriptor with that of each class: (Q, C, H, W) -> (Q, N)."""
+    plain = support.rows(support.look == 0)
+    return cosines(pooled(query), class_means(pooled(plain.maps.float()), plain.labels))
 
 
 @dataclass(frozen=True)
@@ -96,19 +93,19 @@ def calibrate(score: Score, shots: Shots) -> Calibration:
     labels = torch.cat([trial.labels for trial in trials])
     if not len(labels):
         return Calibration()
-    known = torch.cat([found(trial.support, trial.query) for trial in trials])
-    strangers = torch.cat([found(trial.support, trial.query, trial.labels) for trial in trials])
+    scores = torch.cat([score(trial.support, trial.query) for trial in trials])                   # (Q, N)
+    alike = torch.cat([likeness(trial.support, trial.query) for trial in trials])                 # (Q, N)
+    known, strangers = evidence(scores, alike), evidence(scores, alike, labels)                   # (Q, 2) each
     lead = source == "leave-one-out" and len(shots.counts) > 2          # the lead of a view is far above a picture's
     weights, bias = fit_rejection(known.numpy(), strangers.numpy(), lead)
-    return Calibration(source, len(labels), temperature(score, shots, trials), weights, bias)
+    return Calibration(source, len(labels), temperature(score, shots, trials, scores), weights, bias)
 
 
-def temperature(score: Score, shots: Shots, trials: list[Trial]) -> float:
+def temperature(score: Score, shots: Shots, trials: list[Trial], scores: Tensor) -> float:
     """The temperature of a classifier's scores: from its trials or, beside views alone, from strangers."""
     ways, single = len(shots.counts), bool((shots.counts == 1).all())
     if single and ways > 2:
         return single_shot_temperature(strange_scores(score, shots), ways)
-    scores = torch.cat([score(trial.support, trial.query) for trial in trials])
     labels = torch.cat([trial.labels for trial in trials])
     before, after = (usual_power(ways, float(some.counts.float().mean())) for some in (trials[0].support, shots))
     return fit_temperature(scores, labels, before, after)
@@ -130,12 +127,6 @@ def views(shots: Shots) -> Trial:
     """The one trial of single pictures: flipped and cropped views are judged by the pictures themselves."""
     seen = shots.rows(shots.look != 0)
     return Trial(shots, seen.maps.float(), seen.labels)
-
-
-def found(support: Shots, query: Tensor, own: Tensor | None = None) -> Tensor:
-    """The evidence of pictures beside a support set, its own views left out: (Q, C, H, W) -> (Q, 2)."""
-    plain = support.rows(support.look == 0)
-    return evidence(query, plain.maps.float(), plain.labels, own)
 
 
 def fit_rejection(known: np.ndarray, strangers: np.ndarray, lead: bool) -> tuple[tuple[float, float], float]:

@@ -18,11 +18,8 @@ from ..files import part
 from ..images import Source
 from ..images.looks import LOOKS, at_once, batches, check_images, look, places_of, read_pixels, thumbnail
 from ..methods import METHODS
-from ..methods.base import DescriptorMethod
-from ..methods.descriptors import SupportPool
-from ..methods.mn4_semi import AdoptingMethod
-from ..methods.semi import SemiMethod, check_unlabelled
-from .calibration import Calibration, calibrate, found
+from ..methods.base import Learnt
+from .calibration import Calibration, calibrate, evidence, likeness
 from .labels import checked_labels, joined_labels, restored, stored
 from .modelfile import pack_bytes, read_modelfile, unpack_bytes, write_modelfile
 from .parts import Parts, assemble, rebuild
@@ -30,6 +27,8 @@ from .shots import Shots
 
 if TYPE_CHECKING:
     from ..evidence.explain import Explanation
+
+LEAST_KNOWN = 0.5                                             # below it a picture is none of these
 
 
 @dataclass(frozen=True)
@@ -39,6 +38,11 @@ class Judgement:
     scores: Tensor                                            # (B, N)
     probabilities: Tensor                                     # (B, N)  given that it is one of the classes
     known: Tensor                                             # (B,)    that it is one of them at all; NaN: uncalibrated
+
+    @property
+    def none_of_these(self) -> Tensor:
+        """Whether each picture is of none of the classes: the one place that decides -> bool (B,)."""
+        return self.known < LEAST_KNOWN
 
 
 class FewShotClassifier(ClassifierMixin, BaseEstimator):
@@ -51,8 +55,8 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
     the labelled ones unless it says {"centre": "none"}; `batch_size`: pictures in memory at a time.
 
     After `fit`: `classes_`, `calibration_`, `parts_` (backbone, preprocessing, method), `shots_` (the labelled
-    pictures as maps), `pictures_` (the same as JPEG bytes, to be shown), `unlabelled_` (maps, or None), `pool_` (the
-    labelled descriptors with those they adopted, or None).
+    pictures as maps), `pictures_` (the same as JPEG bytes, to be shown), `unlabelled_` (maps, or None), `learnt_` (what
+    the method derived from all of these).
     """
 
     classes_: np.ndarray
@@ -60,7 +64,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
     shots_: Shots
     pictures_: list[bytes]
     unlabelled_: Tensor | None
-    pool_: SupportPool | None
+    learnt_: Learnt
     calibration_: Calibration
 
     def __init__(self, method: str = "dmn4", backbone: str | nn.Module = "efficientnet_lite0", *,
@@ -111,27 +115,28 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
     def _keep(self, classes: np.ndarray, shots: Shots, pictures: list[bytes]) -> "FewShotClassifier":
         """Take these as what was learnt, and calibrate anew."""
         self.classes_, self.shots_, self.pictures_ = classes, shots, pictures
-        self.pool_ = self._adopt()
-        self.calibration_ = calibrate(self._score, shots)
+        self.learnt_ = self._learn(shots)
+        self.calibration_ = self._calibrate()
         return self
 
+    def _calibrate(self) -> Calibration:
+        """Probabilities and "none of these" from pictures held out of the shots."""
+        return calibrate(lambda shots, query: self._answer(self._learn(shots), query), self.shots_)
+
     @torch.inference_mode()
-    def _adopt(self) -> SupportPool | None:
-        """The shots with what they adopt of the unlabelled pictures, found once; None for who adopts nothing."""
-        method = self.parts_.method
-        if self.unlabelled_ is None or not isinstance(method, AdoptingMethod):
-            return None
-        maps, labels = self.shots_.support(method).plain()
-        unlabelled = self.unlabelled_.float()
-        check_unlabelled(maps, unlabelled)
-        return method.enlarged(maps.to(self.device), labels.to(self.device), unlabelled.to(self.device))
+    def _learn(self, shots: Shots) -> Learnt:
+        """What the method derives from these shots, and from the unlabelled pictures if there are any."""
+        support = shots.support(self.parts_.method)
+        unlabelled = {} if self.unlabelled_ is None else {"unlabelled": self.unlabelled_.float().to(self.device)}
+        return self.parts_.method.learn(support.maps.float().to(self.device), support.labels.to(self.device),
+                                        **unlabelled)
 
     def _assemble(self, semi: bool) -> Parts:
         """The parts that the arguments name; with unlabelled pictures the method's semi-supervised twin."""
         name = f"{self.method}-semi" if semi and f"{self.method}-semi" in METHODS else self.method
         parts = assemble(name, self.backbone, self.weights, self.layer, self.image_size, self.method_options)
-        if semi and not isinstance(parts.method, SemiMethod):
-            able = [known for known in METHODS if known.endswith(("-semi", "-semi-masked"))]
+        if semi and not parts.method.takes_unlabelled:
+            able = [known for known, kind in METHODS.items() if kind.takes_unlabelled]
             raise InputError(f"method {name!r} makes no use of unlabelled pictures; choose one of {', '.join(able)}")
         return parts.to(self.device)
 
@@ -172,7 +177,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
         judged = [self.judge(pixels) for pixels in self._pixels(images)]
         labels = self.classes_[torch.cat([one.scores.argmax(1) for one in judged]).numpy()]
         answers = labels.astype(object)
-        answers[torch.cat([one.known for one in judged]).numpy() < 0.5] = None
+        answers[torch.cat([one.none_of_these for one in judged]).numpy()] = None
         return answers
 
     def predict_proba(self, images: Iterable[Source]) -> np.ndarray:
@@ -188,7 +193,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
     def explain(self, image: Source) -> "Explanation":
         """What was kept of a picture, what it matched, how it voted."""
         check_is_fitted(self)
-        if not isinstance(self.parts_.method, DescriptorMethod):
+        if not self.parts_.method.compares_descriptors:
             raise InputError(f"method {self.method!r} compares no descriptors, so there is nothing to show; "
                              "explain needs dmn4, mn4, dn4 or odm")
         from ..evidence.explain import explain_image
@@ -198,9 +203,9 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
     def judge(self, pixels: Tensor) -> "Judgement":
         """Everything that is said of a few pictures: bytes (B, h, w, 3), as `read_pixels` gives them."""
         maps = self.embed(pixels)                                                                 # (B, C, H, W)
-        scores = self._score(self.shots_, maps)                                                   # (B, N)
+        scores = self._answer(self.learnt_, maps)                                                 # (B, N)
         return Judgement(scores, self.calibration_.probabilities(scores),
-                         self.calibration_.known(found(self.shots_, maps)))
+                         self.calibration_.known(evidence(scores, likeness(self.shots_, maps))))
 
     @torch.inference_mode()
     def embed(self, pixels: Tensor, place: int = 0) -> Tensor:
@@ -220,22 +225,15 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
     def _scores(self, images: Iterable[Source]) -> Tensor:
         """The method's scores of all pictures: (n, N)."""
         check_is_fitted(self)
-        parts = [self._score(self.shots_, self.embed(pixels)) for pixels in self._pixels(images)]
+        parts = [self._answer(self.learnt_, self.embed(pixels)) for pixels in self._pixels(images)]
         if not parts:
             raise InputError("no pictures were given; at least one is needed")
         return torch.cat(parts)
 
     @torch.inference_mode()
-    def _score(self, shots: Shots, query: Tensor) -> Tensor:
-        """The method's scores beside these shots: (Q, C, H, W) -> (Q, N)."""
-        method = self.parts_.method
-        if isinstance(method, AdoptingMethod) and self.pool_ is not None and shots is self.shots_:
-            return method.score_pool(self.pool_, query.to(self.device)).cpu()
-        support = shots.support(method)
-        more = {} if self.unlabelled_ is None else {"unlabelled": self.unlabelled_.float().to(self.device)}
-        scores = method(support.maps.float().to(self.device), support.labels.to(self.device), query.to(self.device),
-                        **more)
-        return scores.cpu()
+    def _answer(self, learnt: Learnt, query: Tensor) -> Tensor:
+        """The method's scores beside what it has learnt: (Q, C, H, W) -> (Q, N)."""
+        return self.parts_.method.answer(learnt, query.to(self.device)).cpu()
 
     # -------------------------------------------------------------------------------------------------------- keeping
 
@@ -277,9 +275,10 @@ def load(path: str | Path, backbone: nn.Module | None = None, device: str = "cpu
         classifier.shots_ = Shots(**part(tensors, "shots."))
         classifier.pictures_ = unpack_bytes(tensors["pictures.bytes"], tensors["pictures.ends"])
         classifier.unlabelled_ = tensors.get("unlabelled")
-        classifier.pool_ = classifier._adopt()
+        classifier.learnt_ = classifier._learn(classifier.shots_)
         weights = tuple(about["calibration"]["weights"])
-        classifier.calibration_ = Calibration(**about["calibration"] | {"weights": weights})
+        classifier.calibration_ = (Calibration(**about["calibration"] | {"weights": weights}) if about["version"] > 1
+                                   else classifier._calibrate())         # the first version weighed other evidence
     except (KeyError, TypeError) as error:
         raise InputError(f"cannot read model file {str(path)!r}: its description is damaged ({error!r})") from None
     return classifier

@@ -16,7 +16,7 @@ from ..evaluation.intervals import accuracy_of, paired_difference
 from ..files import write_file
 from ..images import Source
 from ..images.looks import batches, read_pixels
-from ..methods.base import DescriptorMethod, Method
+from ..methods.base import Method, compares_descriptors
 from ..methods.together import score_together
 from .classifier import FewShotClassifier
 from .parts import assemble
@@ -138,12 +138,12 @@ def embedded(classifier: FewShotClassifier, images: Iterable[Source]) -> Tensor:
 @torch.inference_mode()
 def table_lines(maps: Tensor, labels: np.ndarray, episodes: int, methods: Mapping[str, Method]) -> Iterator[str]:
     """The accuracy of each method with its interval, and its paired difference from the first."""
-    rules = {name: method for name, method in methods.items() if isinstance(method, DescriptorMethod)}
+    sharing = {name: method for name, method in methods.items() if compares_descriptors(method)}
 
     def play(episode: Episode) -> dict[str, float]:
         support, query, few = maps[episode.support], maps[episode.query], episode.support_labels
-        scores = score_together(support, few, query, rules)
-        scores |= {name: method(support, few, query) for name, method in methods.items() if name not in rules}
+        scores = score_together(support, few, query, sharing)
+        scores |= {name: method(support, few, query) for name, method in methods.items() if name not in sharing}
         return {name: float((score.argmax(1) == episode.query_labels).float().mean()) for name, score in scores.items()}
 
     played = [play(episode) for episode in sample_episodes(labels, WAYS, SHOTS, UNSEEN, episodes=episodes)]

@@ -13,7 +13,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..files import packed, write_file
 
-VERSION = 1
+VERSION = 2
 KEY = "dmn4-classifier"                                       # the entry of the header that holds the JSON text
 
 

@@ -13,18 +13,19 @@ from torch import Tensor, nn
 
 from ..backbones import BACKBONES, build_backbone
 from ..backbones.base import Backbone
+from ..backbones.efficientnet import FORMS
 from ..backbones.folding import folded
-from ..backbones.loading import PACKAGED, shipped_weights
+from ..backbones.loading import PACKAGED, shipped_weights, usual_transform
 from ..errors import InputError, choose
 from ..files import fill, load_tensors, part
-from ..images import TRANSFORMS, Transform
+from ..images import Transform
 from ..methods import METHODS, build_method
 from ..methods.base import Method
 from ..training.checkpoints import load_model
 from ..training.model import FewShotModel
 
-LAYER = {"efficientnet_lite0": "7x7x320"}                     # the best of those tried: docs/own_images.md
-CENTRE = {"efficientnet_lite0": "shots"}                      # its descriptors gain by it: the same page
+LAYER = {name: form.usual_layer for name, form in FORMS.items()}   # the best of those tried: docs/evidence.md
+CENTRE = dict.fromkeys(FORMS, "shots")                        # their descriptors gain by it: the same page
 CUSTOM = "custom"                                             # the name in a model file of a backbone made elsewhere
 
 
@@ -66,21 +67,22 @@ def assemble(method: str, backbone: str | nn.Module, weights: str | Path | None 
     """The parts for these names. Without `weights` those that come with the backbone, without `image_size` its own."""
     choose("method", method, METHODS)
     if isinstance(backbone, nn.Module):
-        found = Found(custom_backbone(backbone, layer, weights))
+        own = custom_backbone(backbone, layer, weights)
+        loaded = LoadedBackbone(own, usual_transform(own))
     else:
-        found = named_backbone(choose("backbone", backbone, BACKBONES), weights, layer)
-    trained = found.model is not None and found.model.name == method and not method_options
-    if found.model and trained:
-        chosen, options = found.model.method, dict(found.model.options)
+        loaded = named_backbone(choose("backbone", backbone, BACKBONES), weights, layer)
+    trained = loaded.model is not None and loaded.model.name == method and not method_options
+    if loaded.model and trained:
+        chosen, options = loaded.model.method, dict(loaded.model.options)
     else:
-        options = usual_options(method, found.backbone) | dict(method_options or {})
-        chosen = build_method(method, channels=width(found.backbone), **options)
+        options = usual_options(method, loaded.backbone) | dict(method_options or {})
+        chosen = build_method(method, channels=width(loaded.backbone), **options)
     if chosen.needs_training and not trained:
         raise InputError(f"method {method!r} holds layers that were never trained: give weights= of a model that "
                          "`dmn4 train` trained with it, or choose a method without such layers, dmn4 for instance")
-    transform = sized(found.transform or usual_transform(found.backbone), image_size)
-    backbone = found.backbone.eval()
-    return Parts(backbone, folded(backbone), transform, chosen.eval(), method, options, found.packaged)
+    transform = loaded.transform.scaled_to(image_size or loaded.transform.size)
+    backbone = loaded.backbone.eval()
+    return Parts(backbone, folded(backbone), transform, chosen.eval(), method, options, loaded.packaged)
 
 
 def rebuild(about: Mapping[str, Any], tensors: Mapping[str, Tensor], backbone: nn.Module | None, source: str) -> Parts:
@@ -105,11 +107,11 @@ def rebuild(about: Mapping[str, Any], tensors: Mapping[str, Tensor], backbone: n
 
 
 @dataclass(frozen=True)
-class Found:
+class LoadedBackbone:
     """A backbone with weights, and what is known of it: its preprocessing, and the model it was trained in."""
 
     backbone: nn.Module
-    transform: Transform | None = None
+    transform: Transform
     model: FewShotModel | None = None
     packaged: str | None = None
 
@@ -126,7 +128,7 @@ def coming_with(name: str) -> list[str]:
     return [*PACKAGED.get(name, {}), *shipped_weights(name)]
 
 
-def named_backbone(name: str, weights: str | Path | None, layer: str | None) -> Found:
+def named_backbone(name: str, weights: str | Path | None, layer: str | None) -> LoadedBackbone:
     """A backbone of the package with its weights: those that come with it, or those of a file."""
     layer = layer or LAYER.get(name)
     options = {} if layer is None else {"layer": layer}
@@ -136,17 +138,16 @@ def named_backbone(name: str, weights: str | Path | None, layer: str | None) -> 
                          "`dmn4 train` wrote, or choose efficientnet_lite0")
     weights = str(coming[0] if weights is None else weights)
     if weights in coming or not weights.endswith(".safetensors"):
-        return Found(build_backbone(name, weights, **options), packaged=weights)
+        backbone = build_backbone(name, weights, **options)
+        return LoadedBackbone(backbone, usual_transform(backbone), packaged=weights)
     _, about = load_tensors(Path(weights))
-    transform = TRANSFORMS[about["transform"]][1] if "transform" in about else None
-    if transform is not None:
-        transform = sized(transform, int(about.get("size", transform.size)))
     if "method" not in about:
-        return Found(build_backbone(name, weights, **options), transform)
+        backbone = build_backbone(name, weights, **options)
+        return LoadedBackbone(backbone, usual_transform(backbone, about))
     model = load_model(Path(weights))
     if model.backbone.name != name:
         raise InputError(f"weights {weights!r} were trained with backbone {model.backbone.name!r}, not {name!r}")
-    return Found(model.backbone, transform, model)
+    return LoadedBackbone(model.backbone, usual_transform(model.backbone, about), model)
 
 
 def custom_backbone(backbone: nn.Module, layer: str | None, weights: str | Path | None) -> nn.Module:
@@ -168,20 +169,6 @@ def width(backbone: nn.Module) -> int:
         found = tuple(maps.shape) if isinstance(maps, Tensor) else type(maps).__name__
         raise InputError(f"the backbone gives {found} for one picture; a map (1, channels, height, width) is needed")
     return maps.shape[1]
-
-
-def usual_transform(backbone: nn.Module) -> Transform:
-    """Exactly the size and colours a backbone was designed for, or those of the package where it does not say."""
-    side = getattr(backbone, "image_size", Backbone.image_size)
-    return Transform(side, (side, side), mean=getattr(backbone, "mean", Backbone.mean),
-                     std=getattr(backbone, "std", Backbone.std))
-
-
-def sized(transform: Transform, size: int | None) -> Transform:
-    """The transform as it is or, for another size, one that scales pictures to exactly that."""
-    if size is None or size == transform.size:
-        return transform
-    return Transform(size, (size, size), mean=transform.mean, std=transform.std)
 
 
 def checksum(network: nn.Module) -> str:

@@ -88,9 +88,10 @@ def judge(classifier: "FewShotClassifier", pixels: Tensor, reject: bool) -> list
     judged = classifier.judge(pixels)
     classes, names = classifier.classes_.tolist(), [str(name) for name in classifier.classes_]
     said = []
-    for probabilities, known in zip(judged.probabilities.tolist(), judged.known.tolist(), strict=True):
+    columns = judged.probabilities.tolist(), judged.known.tolist(), judged.none_of_these.tolist()
+    for probabilities, known, is_none in zip(*columns, strict=True):
         best = max(range(len(classes)), key=probabilities.__getitem__)
-        said.append({"label": None if reject and known < 0.5 else classes[best], "probability": probabilities[best],
+        said.append({"label": None if reject and is_none else classes[best], "probability": probabilities[best],
                      "known": known, "probabilities": dict(zip(names, probabilities, strict=True))})
     return said
 

@@ -22,7 +22,6 @@ from ..evidence.draw.sheet import PALETTE, as_picture
 from ..evidence.explain import Explanation, explain_images, rounded
 from ..files import write_file
 from ..images import Source, describe_source
-from ..methods.base import DescriptorMethod
 
 SHOT, QUERY = 160, 256                                        # longest sides of embedded pictures
 LINES = 16                                                    # pairs that a picture's evidence holds at most
@@ -58,7 +57,7 @@ def report_content(classifier: Any, images: Sequence[Source], labels: Sequence[H
             for image, label, said in zip(images, labels, predictions, strict=True)]
     readable = [number for number, said in enumerate(predictions) if not said.error]
     boxes: dict[str, Any] = {}
-    if isinstance(classifier.parts_.method, DescriptorMethod):
+    if classifier.parts_.method.compares_descriptors:
         for number, why in zip(readable, explain_images(classifier, [images[n] for n in readable]), strict=True):
             rows[number]["why"] = evidence_row(why)
             boxes = {"boxes": rounded(why.boxes), "supportBoxes": rounded(why.support_boxes), "rule": why.rule}

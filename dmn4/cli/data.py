@@ -14,28 +14,28 @@ app = typer.Typer(help="What is this data set, is it the right copy; decode it o
 
 Source = Annotated[Path, typer.Argument(metavar="PATH", help="Folders of pictures, a table, or a benchmark.")]
 Cache = Annotated[bool, typer.Option("--cache/--no-cache", help="Keep what was decoded for the next time.")]
-Rule = Annotated[str | None, typer.Option(help="Raw CUB: frn, closerlook, or a folder with {train,val,test}.csv.")]
+CubSplit = Annotated[str | None, typer.Option(help="Raw CUB: frn, closerlook, or a folder with {train,val,test}.csv.")]
 Tiered = Annotated[bool, typer.Option("--tiered", help="iNaturalist 2017: the tiered form of meta-iNat.")]
 Images = Annotated[Path | None, typer.Option(help="Tables: the folder that holds the files they name.")]
 
 
 @app.command()
 def inspect(path: Source, cache: Cache = True, as_json: Annotated[bool, typer.Option("--json")] = False,
-            rule: Rule = None, tiered: Tiered = False, images: Images = None) -> None:
+            cub_split: CubSplit = None, tiered: Tiered = False, images: Images = None) -> None:
     """Say what PATH is: layout, classes, counts, sizes, fingerprint, and what is odd about it.
 
     Example: dmn4 data inspect photos/
     """
     from dmn4.data.inspect import inspect as inspect_data
 
-    report = inspect_data(path, cache, True, **_which(rule, tiered, images))
+    report = inspect_data(path, cache, True, **_which(cub_split, tiered, images))
     typer.echo(json.dumps(asdict(report), indent=2) if as_json else _text(report))
 
 
 @app.command()
 def prepare(path: Source, size: Annotated[int, typer.Option(help="Side of the decoded pictures.")] = 84,
             out: Annotated[Path | None, typer.Option("-o", "--out", help="Also write {split}/{class}/*.png.")] = None,
-            rule: Rule = None, tiered: Tiered = False, images: Images = None) -> None:
+            cub_split: CubSplit = None, tiered: Tiered = False, images: Images = None) -> None:
     """Decode every split of PATH once, into the cache; with -o also as folders of PNG files.
 
     Example: dmn4 data prepare data/cub --size 84
@@ -43,7 +43,7 @@ def prepare(path: Source, size: Annotated[int, typer.Option(help="Side of the de
     from dmn4.data.cache import cached_bytes, decoded_folder
     from dmn4.data.prepare import prepare as prepare_data
 
-    for done in prepare_data(path, size, out, **_which(rule, tiered, images)):
+    for done in prepare_data(path, size, out, **_which(cub_split, tiered, images)):
         typer.echo(f"{done.name}: {len(done):,} images, {len(done.classes)} classes, fingerprint {done.fingerprint}")
     typer.echo(f"decoded pictures take {cached_bytes() / 1e6:,.1f} MB in {decoded_folder()}; remove: dmn4 data clear")
 
@@ -83,9 +83,9 @@ def benchmark(path: Source, split: str = "train", backbone: str = "conv4", repea
         typer.echo(line)
 
 
-def _which(rule: str | None, tiered: bool, images: Path | None) -> dict[str, object]:
+def _which(cub_split: str | None, tiered: bool, images: Path | None) -> dict[str, object]:
     """The choices that were made, none for those left alone."""
-    chosen = {"rule": rule, "tiered": tiered or None, "images": images}
+    chosen = {"cub_split": cub_split, "tiered": tiered or None, "images": images}
     return {name: value for name, value in chosen.items() if value is not None}
 
 

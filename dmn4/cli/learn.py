@@ -8,6 +8,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
+from dmn4.memory import keep_freed_memory
 from dmn4.recipes import PRETRAINING, TRAINING, Pretraining, Recipe, Training, adjusted
 
 Data = Annotated[Path, typer.Argument(help="data set with train, val and test classes, or the word `drawn`")]
@@ -74,6 +75,7 @@ def pretrain(data: Data, out: Out = Path("runs/pretrain"), recipe: Annotated[str
     from dmn4.training.pretrain import pretrain as run
 
     chosen = adjusted(PRETRAINING[choose("recipe", recipe, PRETRAINING)], **(settings or {}))
+    keep_freed_memory()
     fabric = start_fabric(accelerator, devices, nodes, precision)
     done = run(open_split(data, "train"), out, chosen, val=open_split(data, val_split) if val_split else None,
                resume=resume, fabric=fabric, save_every=save_every)
@@ -95,6 +97,7 @@ def train(data: Data, out: Out = Path("runs/train"), recipe: Annotated[str, type
     from dmn4.training.train import train as run
 
     chosen = adjusted(TRAINING[choose("recipe", recipe, TRAINING)], **(settings or {}))
+    keep_freed_memory()
     fabric = start_fabric(accelerator, devices, nodes, precision)
     done = run(open_split(data, "train"), out, chosen, val=open_split(data, val_split) if val_split else None,
                resume=resume, fabric=fabric, save_every=save_every)
@@ -163,6 +166,7 @@ def evaluate(data: Data, weights: Annotated[str, typer.Option(help="run folder, 
     from dmn4.evaluation.evaluate import Protocol
     from dmn4.evaluation.evaluate import evaluate as run
 
+    keep_freed_memory()
     trained = load_trained(weights, backbone)
     contenders = {name or "as trained": trained.with_method(name) for name in method or [""]}
     protocol = Protocol(ways, shots, queries, episodes, repeats, seed, unlabelled, distractors, labelled)
@@ -209,6 +213,7 @@ def compare(data: Data, contenders: Annotated[list[str], typer.Argument(
     from dmn4.evaluation.evaluate import Protocol
     from dmn4.evaluation.evaluate import evaluate as run
 
+    keep_freed_memory()
     entered = parse_contenders(contenders, weights, backbone)
     if len(entered) < 2:
         raise InputError(f"{contenders[0]!r} alone cannot be compared; name at least two, such as dn4 dmn4")
@@ -273,6 +278,7 @@ def reproduce(name: Annotated[str, typer.Argument(help="table or figure; see --l
     if run is None:
         having = ", ".join(key for key, one in ENTRIES.items() if one.picture)
         raise InputError(f"--picture goes with {having}, not with {name!r}")
+    keep_freed_memory()
     print_page(run(Workshop(out, choose("budget", budget, BUDGETS), folders, given=given), name))
 
 

@@ -1,5 +1,6 @@
 """dmn4 serve: the page and the HTTP interface; dmn4 benchmark serve: how much it bears."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -33,9 +34,12 @@ def serve(models: Annotated[list[Path] | None, typer.Argument(metavar="MODEL", e
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise InputError(f"the service needs {error.name}: pip install 'dmn4[serve]'") from None
+    import torch
+
     from dmn4.web.limits import Limits
     from dmn4.web.server import serve as run
 
+    torch.set_num_threads(max(1, (os.cpu_count() or 1) // workers))
     run(models or (), host, port, backbone, weights, Limits(classifiers=classifiers, workers=workers), typer.echo)
 
 

@@ -3,13 +3,17 @@
 An entry is keyed by what the set is made of (paths, sizes and times of its files) and the size asked for, so a changed
 source is another entry. It is filled in a folder `*.partial`, the digest of each picture last: a row without a digest
 is still to be done. So an interrupted build goes on where it stopped, and processes that want the same entry share the
-work.
+work. A picture that cannot be read has no digest either: its entry stays partial, and it is tried again the next time.
 """
 
+import contextlib
+import errno
 import hashlib
+import math
 import os
 import shutil
 import tempfile
+import time
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,19 +22,21 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from numpy.lib.format import open_memmap
+from numpy.lib.format import write_array_header_1_0
 from rich.console import Console
 from rich.progress import Progress
 
 from dmn4.errors import InputError
 from dmn4.images import Crop, Source, describe_source, read_image, resize_image
 
-from ..images.files import DIGEST, digest
+from ..images.files import DIGEST, Cut, Size, digest
 from .folders import ImageSet
 
-VERSION = "1"                                                      # of the layout of an entry
+VERSION = "2"                                                      # of the layout of an entry
 BLOCK = 256                                                        # pictures between two looks at what is done
-UNREADABLE = np.full(DIGEST, 255, dtype=np.uint8)                  # in place of the digest of a picture that failed
+PAGE = 1 << 20                                                     # bytes written at once where room is not reserved
+DRAFT_AGE = 3600                                                   # seconds after which a draft has no owner any more
+TRIES = 5                                                          # to open an entry that others move or remove
 
 
 @dataclass(frozen=True)
@@ -44,21 +50,28 @@ class Entry:
     @property
     def readable(self) -> np.ndarray:
         """Which pictures could be read: bool (n,)."""
-        return (self.digests != UNREADABLE).any(1)
+        return np.asarray(self.digests.any(axis=1))
 
     @property
     def to_do(self) -> np.ndarray:
         """Rows that are still to be decoded."""
-        return np.flatnonzero(~self.digests.any(1))
+        return np.flatnonzero(~self.readable)
+
+    def finished(self) -> "Entry":
+        """The same, read-only; the digests as they are now, whatever other processes add."""
+        pixels = None if self.pixels is None else self.pixels.view()
+        if pixels is not None:
+            pixels.flags.writeable = False
+        return Entry(self.digests.copy(), self.shapes.copy(), pixels)
 
 
 def decoded(
-    images: ImageSet, size: int | tuple[int, int] | None = 84, cache: bool = True, progress: bool = True
+    images: ImageSet, size: Size | None = 84, cache: bool = True, progress: bool = True
 ) -> ImageSet:
     """The same set with its pictures as one array (n, h, w, 3) of bytes; with `cache` a memory map, decoded only once.
 
-    `size`: (h, w), or the side of a square, scaled without regard to the aspect; None keeps the size, which all
-    pictures must then share. Pictures that cannot be read are left out with a warning.
+    `size`: (h, w), or the side of a square, scaled without regard to the aspect; a Cut keeps the aspect; None keeps
+    the size, which all pictures must then share. Pictures that cannot be read are left out with a warning.
     """
     shape = (size, size) if isinstance(size, int) else size or _common_shape(images, cache, progress)
     if images.is_decoded and images.pixels.shape[1:3] == shape:
@@ -77,17 +90,18 @@ def examine(images: ImageSet, shape: tuple[int, int] | None, cache: bool = True,
     """Digest and stored size of every picture and, where a `shape` is given, its pixels scaled to it."""
     if not cache:
         return _fill(_new_arrays(len(images), shape), images, shape, progress)
-    name = f"{_source_key(images.images)}-{'x'.join(map(str, shape)) if shape else 'scan'}"
+    name = f"{_source_key(images.images)}-{_shape_name(shape)}"
     folder = decoded_folder() / name
-    if not folder.is_dir():
-        partial = folder.with_name(name + ".partial")
-        _create(partial, len(images), shape)
-        entry = _join(partial, folder, shape)
-        if entry:
-            _fill(entry, images, shape, progress)
-        if not folder.is_dir():
-            _move(partial, folder)
-    return _open(folder, "r")
+    partial = folder.with_name(name + ".partial")
+    entry = _fill(_claim(folder, partial, len(images), shape), images, shape, progress)
+    if not len(entry.to_do) and not folder.is_dir():
+        _move(partial, folder)
+    return entry.finished()
+
+
+def _shape_name(shape: tuple[int, int] | None) -> str:
+    """The part of an entry's name that says how its pictures were scaled."""
+    return "scan" if shape is None else "x".join(map(str, shape)) + "-cut" * isinstance(shape, Cut)
 
 
 # -------------------------------------------------------------------------------------------------------- the folder
@@ -144,33 +158,72 @@ def _new_arrays(count: int, shape: tuple[int, int] | None) -> Entry:
     return Entry(np.zeros((count, DIGEST), np.uint8), np.zeros((count, 2), np.int32), pixels)
 
 
+def _claim(folder: Path, partial: Path, count: int, shape: tuple[int, int] | None) -> Entry:
+    """The finished entry, or the one to be filled, made where there is none; others may move or remove it meanwhile."""
+    for _ in range(TRIES):
+        try:
+            if folder.is_dir():
+                return _open(folder, "r", shape)
+            _create(partial, count, shape)
+            return _open_partial(partial, shape)
+        except InputError:                                         # a ValueError too, but not the last one below
+            raise
+        except FileNotFoundError:                                  # finished, or removed, in this moment
+            continue
+        except OSError as error:
+            raise InputError(f"cannot read the cache folder {str(folder.parent)!r}: {error.strerror}; "
+                             "set DMN4_CACHE to another, or use no cache") from None
+        except (ValueError, EOFError):                             # cut off by a crash of the machine
+            shutil.rmtree(folder if folder.is_dir() else partial, ignore_errors=True)
+    raise InputError(f"the cache folder {str(folder.parent)!r} is removed while it is written; "
+                     "set DMN4_CACHE to another, or use no cache")
+
+
 def _create(partial: Path, count: int, shape: tuple[int, int] | None) -> None:
-    """An empty entry, there at once or not at all, unless another process made it first."""
+    """An empty entry, there at once with all its room or not at all, unless another process made it first."""
     if partial.is_dir():
         return
+    need = count * (shape[0] * shape[1] * 3 if shape else 0)
     try:
         partial.parent.mkdir(parents=True, exist_ok=True)
-        _check_room(partial.parent, count * (shape[0] * shape[1] * 3 if shape else 0))
+        _remove_old_drafts(partial.parent)
+        _check_room(partial.parent, need)
         draft = Path(tempfile.mkdtemp(prefix=".new-", dir=partial.parent))
+        try:
+            _reserve(draft / "digests.npy", np.uint8, (count, DIGEST))
+            _reserve(draft / "shapes.npy", np.int32, (count, 2))
+            if shape:
+                _reserve(draft / "pixels.npy", np.uint8, (count, *shape, 3))
+            _move(draft, partial)
+        finally:                                                   # also after Ctrl-C: the room is given back
+            shutil.rmtree(draft, ignore_errors=True)
+    except FileNotFoundError:                                      # the cache was cleared in this moment
+        raise
     except OSError as error:
-        raise InputError(f"cannot write the cache folder {str(partial.parent)!r}: {error.strerror}; "
+        room = f" ({need / 1e9:.1f} GB are needed)" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else ""
+        raise InputError(f"cannot write the cache folder {str(partial.parent)!r}: {error.strerror}{room}; "
                          "set DMN4_CACHE to another, or use no cache") from None
-    open_memmap(draft / "digests.npy", "w+", np.uint8, (count, DIGEST))
-    open_memmap(draft / "shapes.npy", "w+", np.int32, (count, 2))
-    if shape:
-        open_memmap(draft / "pixels.npy", "w+", np.uint8, (count, *shape, 3))
-    _move(draft, partial)
 
 
-def _join(partial: Path, folder: Path, shape: tuple[int, int] | None) -> Entry | None:
-    """The entry that is being filled; None where another process has finished it, and renamed it, in this moment."""
-    try:
-        entry = _open(partial, "r+")
-        return None if shape and entry.pixels is None else entry
-    except FileNotFoundError:
-        if not folder.is_dir():
-            raise
-        return None
+def _reserve(path: Path, kind: type, shape: tuple[int, ...]) -> None:
+    """A file of zeros whose room is taken now: writing into a map when the disk is full would kill the process."""
+    with open(path, "wb") as file:
+        write_array_header_1_0(file, {"descr": np.dtype(kind).str, "fortran_order": False, "shape": shape})
+        file.flush()
+        start, size = file.tell(), math.prod(shape) * np.dtype(kind).itemsize
+        if size and hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), start, size)
+        else:                                                      # no such call on this system: write the zeros
+            for place in range(0, size, PAGE):
+                file.write(bytes(min(PAGE, size - place)))
+
+
+def _remove_old_drafts(parent: Path) -> None:
+    """Remove what processes left that were killed while they reserved room."""
+    for draft in parent.glob(".new-*"):
+        with contextlib.suppress(OSError):
+            if time.time() - draft.stat().st_mtime > DRAFT_AGE:
+                shutil.rmtree(draft, ignore_errors=True)
 
 
 def _move(draft: Path, final: Path) -> None:
@@ -178,7 +231,8 @@ def _move(draft: Path, final: Path) -> None:
     try:
         draft.rename(final)
     except OSError:
-        shutil.rmtree(draft, ignore_errors=True)
+        if final.is_dir():
+            shutil.rmtree(draft, ignore_errors=True)
 
 
 def _check_room(folder: Path, need: int) -> None:
@@ -188,10 +242,20 @@ def _check_room(folder: Path, need: int) -> None:
                          "set DMN4_CACHE to another folder, or use no cache")
 
 
-def _open(folder: Path, mode: Literal["r", "r+"]) -> Entry:
+def _open(folder: Path, mode: Literal["r", "r+", "c"], shape: tuple[int, int] | None) -> Entry:
+    """The maps of an entry; a FileNotFoundError where it is moved in this moment, a ValueError where one is damaged."""
     digests, shapes = (np.load(folder / f"{name}.npy", mmap_mode=mode) for name in ("digests", "shapes"))
-    pixels = folder / "pixels.npy"
-    return Entry(np.asarray(digests), np.asarray(shapes), np.load(pixels, mmap_mode=mode) if pixels.exists() else None)
+    pixels = np.load(folder / "pixels.npy", mmap_mode=mode) if shape else None
+    return Entry(np.asarray(digests), np.asarray(shapes), pixels)
+
+
+def _open_partial(partial: Path, shape: tuple[int, int] | None) -> Entry:
+    """The maps of an entry to be filled; where the cache can only be read, what is added stays in memory."""
+    _open(partial, "r", shape)                                     # a file that is too short: "r+" would lengthen it
+    try:
+        return _open(partial, "r+", shape)
+    except PermissionError:
+        return _open(partial, "c", shape)
 
 
 def _fill(entry: Entry, images: ImageSet, shape: tuple[int, int] | None, progress: bool) -> Entry:
@@ -200,8 +264,10 @@ def _fill(entry: Entry, images: ImageSet, shape: tuple[int, int] | None, progres
         if not entry.digests[row].any():
             _decode_row(entry, row, images.images[row], shape)
 
-    console = Console(stderr=True)
     rows = entry.to_do
+    if not len(rows):
+        return entry
+    console = Console(stderr=True)
     blocks = [rows[start : start + BLOCK] for start in range(0, len(rows), BLOCK)]
     with ThreadPoolExecutor() as pool, Progress(console=console, transient=True,
                                                 disable=not (progress and console.is_terminal)) as bar:
@@ -215,8 +281,7 @@ def _fill(entry: Entry, images: ImageSet, shape: tuple[int, int] | None, progres
 def _decode_row(entry: Entry, row: int, source: Source, shape: tuple[int, int] | None) -> None:
     try:
         pixels = read_image(source)
-    except InputError:
-        entry.digests[row] = UNREADABLE
+    except InputError:                                             # perhaps a drive that is away: not remembered
         return
     entry.shapes[row] = pixels.shape[:2]
     if shape and entry.pixels is not None:

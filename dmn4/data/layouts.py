@@ -34,8 +34,8 @@ class Layout:
 def open_dataset(path: str | Path, split: str | None = None, **which: object) -> ImageSet:
     """The pictures at `path`; of a data set with splits, those of one.
 
-    `which`: `images` (tables: the folder of the files), `rule` and `crop` (raw CUB: the class split, and whether to cut
-    to the boxes), `tiered` (iNaturalist 2017: tiered meta-iNat).
+    `which`: `images` (tables: the folder of the files), `cub_split` and `crop` (raw CUB: the class split, and whether
+    to cut to the boxes), `tiered` (iNaturalist 2017: tiered meta-iNat).
     """
     layout = recognise(path)
     split = split or "all"
@@ -65,7 +65,7 @@ def _cub(path: Path) -> Layout | None:
     for root in (path, path / "CUB_200_2011"):
         if (root / "images.txt").is_file() and (root / "image_class_labels.txt").is_file():
             readers = {split: partial(read_cub, root, split) for split in ("all", *SPLIT_NAMES)}
-            return Layout("CUB-200-2011, raw tree", readers, ("rule", "crop"))
+            return Layout("CUB-200-2011, raw tree", readers, ("cub_split", "crop"))
     return None
 
 

@@ -37,19 +37,19 @@ def class_list(name: str) -> dict[str, tuple[str, ...]]:
     return {split: tuple(row[1] for row in rows if row[0] == split) for split in SPLIT_NAMES}
 
 
-def cub_rule(number: int, rule: str = "frn") -> str:
+def cub_part(number: int, cub_split: str = "frn") -> str:
     """The split of a CUB class by its number 1..200.
 
     `frn` (Wertheimer, Tang and Hariharan 2021) counts from 1; `closerlook` (Chen et al. 2019, also Negative Margin and
     torchmeta) counts from 0, so that its training classes are the val and test classes of `frn`.
     """
-    place = number if rule == "frn" else number - 1
+    place = number if cub_split == "frn" else number - 1
     return {0: "train", 1: "val", 2: "train", 3: "test"}[place % 4]
 
 
-def cub_classes(rule: str) -> dict[str, frozenset[str]]:
+def cub_classes(cub_split: str) -> dict[str, frozenset[str]]:
     """Numbers, as three digits, of the CUB classes of each split."""
-    return {split: frozenset(f"{number:03d}" for number in range(1, 201) if cub_rule(number, rule) == split)
+    return {split: frozenset(f"{number:03d}" for number in range(1, 201) if cub_part(number, cub_split) == split)
             for split in SPLIT_NAMES}
 
 

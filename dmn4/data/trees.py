@@ -8,20 +8,20 @@ from dmn4.errors import InputError, choose
 from dmn4.images import Crop, Source, find_images
 
 from .folders import ImageSet, class_folders, from_classes
-from .splits import TIERED_META_INAT, class_list, cub_rule
+from .splits import TIERED_META_INAT, class_list, cub_part
 from .tables import read_pairs
 
-CUB_RULES = ("frn", "closerlook")
+CUB_SPLITS = ("frn", "closerlook")
 LIMITS = (50, 1000)                                                # pictures of a class of tiered meta-iNat
 
 
-def read_cub(root: Path, split: str = "all", rule: str = "frn", crop: bool = True) -> ImageSet:
+def read_cub(root: Path, split: str = "all", cub_split: str = "frn", crop: bool = True) -> ImageSet:
     """CUB-200-2011 from its raw tree, cut to the bounding boxes.
 
-    `rule`: `frn` or `closerlook`, or a folder with {train,val,test}.csv that name the files of an explicit split.
+    `cub_split`: `frn` or `closerlook`, or a folder with {train,val,test}.csv that name the files of an explicit split.
     """
     boxes = {row[0]: tuple(map(float, row[1:5])) for row in _rows(root / "bounding_boxes.txt")} if crop else {}
-    belongs = _membership(split, rule)
+    belongs = _membership(split, cub_split)
     found: dict[str, list[Source]] = {}
     for number, name in _rows(root / "images.txt"):
         path = root / "images" / name
@@ -30,15 +30,15 @@ def read_cub(root: Path, split: str = "all", rule: str = "frn", crop: bool = Tru
     return from_classes(found, f"CUB {split}")
 
 
-def _membership(split: str, rule: str) -> Callable[[Path], bool]:
+def _membership(split: str, cub_split: str) -> Callable[[Path], bool]:
     """Whether a picture belongs to the split: by the number of its class, or by its name in the split's table."""
     if split == "all":
         return lambda path: True
-    if Path(rule).is_dir():
-        listed = {Path(file).name for file, _ in read_pairs(Path(rule, f"{split}.csv"))}
+    if Path(cub_split).is_dir():
+        listed = {Path(file).name for file, _ in read_pairs(Path(cub_split, f"{split}.csv"))}
         return lambda path: path.name in listed
-    choose("CUB split", rule, CUB_RULES)
-    return lambda path: cub_rule(int(path.parent.name[:3]), rule) == split
+    choose("CUB split", cub_split, CUB_SPLITS)
+    return lambda path: cub_part(int(path.parent.name[:3]), cub_split) == split
 
 
 def _crop(path: Path, box: tuple[float, ...]) -> Crop:

@@ -1,6 +1,5 @@
 """A method on episodes over stored maps: what evaluation does many times, and training now and then."""
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -34,7 +33,7 @@ def score_stored(method: Method, stores: Sequence[MapStore], episodes: Sequence[
     support, query = torch.stack([one.support for one in episodes]), torch.stack([one.query for one in episodes])
     labels, maps = episodes[0].support_labels.repeat(len(stores)), side_by_side([store[support] for store in stores], 1)
     unlabelled = {}
-    if len(episodes[0].unlabelled) and "unlabelled" in inspect.signature(method.forward).parameters:
+    if len(episodes[0].unlabelled) and method.takes_unlabelled:
         unlabelled = {"unlabelled": stores[0][torch.stack([one.unlabelled for one in episodes])]}
     scores = [method.score_many(maps, labels, store[query], **unlabelled) for store in stores[:looks]]
     return scores[0] if looks == 1 else torch.stack(scores).sum(0)

@@ -4,11 +4,9 @@ import io
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from ..files import read_json, write_file, write_json
 from ..methods import METHODS
-from ..methods.semi import SemiMethod
 from .contenders import Contender, load_trained
 from .evaluate import Results
 from .intervals import Accuracy, Difference, paired_difference
@@ -50,13 +48,8 @@ def footnote(rows: Sequence[Row]) -> str:
 def spread_all(texts: Sequence[str]) -> list[str]:
     """The contenders with the word `all` replaced by every supervised method that is not named."""
     named = {text.rpartition("@")[2].split(":")[0] for text in texts}
-    rest = [IN_ALL.get(name, name) for name, kind in METHODS.items() if name not in named and not is_semi(kind)]
+    rest = [IN_ALL.get(name, name) for name, kind in METHODS.items() if name not in named and not kind.takes_unlabelled]
     return [name for text in texts for name in (rest if text == "all" else [text])]
-
-
-def is_semi(kind: Any) -> bool:
-    """Whether a method learns from unlabelled images, and without any is the twin of another one."""
-    return isinstance(kind, type) and issubclass(kind, SemiMethod)
 
 
 def parse_contenders(texts: Sequence[str], weights: str = "", backbone: str = "") -> dict[str, Contender]:

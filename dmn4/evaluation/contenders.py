@@ -8,10 +8,10 @@ from typing import Any
 
 from ..backbones import build_backbone
 from ..backbones.base import Backbone
-from ..backbones.loading import check_weights
+from ..backbones.loading import check_weights, usual_transform
 from ..errors import InputError
 from ..files import load_tensors
-from ..images import TRANSFORMS, Transform
+from ..images import Transform
 from ..methods import build_method
 from ..methods.base import Method
 from ..recipes import parse_options
@@ -83,19 +83,6 @@ def read_trained(path: Path, backbone: str = "") -> TrainedBackbone:
     if "method" in about:
         model = load_model(path, **more)
         facts |= {"method": about["method"], "method_options": about["method_options"]}
-        return TrainedBackbone(model.backbone, transform_of(about, model.backbone), facts, model.method)
+        return TrainedBackbone(model.backbone, usual_transform(model.backbone, about), facts, model.method)
     built = build_backbone(about["backbone"], path, **more)
-    return TrainedBackbone(built.eval(), transform_of(about, built), facts)
-
-
-def transform_of(about: dict[str, str], backbone: Backbone) -> Transform:
-    """The test transform that weights say they were trained for, or the usual one of their backbone."""
-    if "transform" not in about:
-        return usual_transform(backbone)
-    return TRANSFORMS[about["transform"]][1].scaled_to(json.loads(about["size"]))
-
-
-def usual_transform(backbone: Backbone) -> Transform:
-    """Exactly the size and colours that a backbone was designed for."""
-    side = backbone.image_size
-    return Transform(size=side, resize=(side, side), mean=backbone.mean, std=backbone.std)
+    return TrainedBackbone(built.eval(), usual_transform(built, about), facts)

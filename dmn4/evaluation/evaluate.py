@@ -18,7 +18,6 @@ from ..episodes.sampling import Episode, sample_episodes, split_labelled
 from ..errors import InputError
 from ..files import load_tensors, read_json, save_tensors, write_json
 from ..images import Transform
-from ..memory import keep_freed_memory
 from ..training.runs import Run, progress, write_card
 from .contenders import Contender
 from .intervals import Accuracy, accuracy_of
@@ -83,7 +82,6 @@ def evaluate(images: ImageSet, contenders: Mapping[str, Contender], protocol: Pr
     done, to more episodes. `base` are the training classes, for methods that train the backbone at test time. With
     `mirror` every picture is seen with its mirror image: both are shots, and the scores of both queries are added.
     """
-    keep_freed_memory()
     found = decoded(images, next(iter(contenders.values())).transform.stored_size)
     settings = {"stage": "evaluate", "data": found.fingerprint, "set": images.name, **asdict(protocol),
                 "contenders": {name: contender.facts for name, contender in contenders.items()},
@@ -161,7 +159,7 @@ def save_values(run: Run, values: Mapping[str, np.ndarray]) -> None:
 
 
 def write_results(run: Run, results: Results, kept: Mapping[str, Kept]) -> None:
-    """Write the result card, with both interval formulas and what each rule keeps."""
+    """Write the result card, with both interval formulas and what each method keeps."""
     found = {name: {"mean": results.accuracy(name).mean, "half_width_t": results.accuracy(name).half_width,
                     "half_width_normal": results.accuracy(name, "normal").half_width,
                     **({"kept": kept[name].share, "kept_true": kept[name].true} if name in kept else {})}

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..data.cache import decoded
 from ..data.folders import ImageSet
@@ -14,11 +14,9 @@ from ..episodes.sampling import Episode
 from ..episodes.scoring import embed_views, right_shares, score_stored, side_by_side
 from ..errors import InputError
 from ..images import Transform
-from ..methods.base import DescriptorMethod, Method
+from ..methods.base import Method, compares_descriptors
 from ..methods.centroid import BaseImages
-from ..methods.semi import SemiMethod
 from ..methods.together import score_together
-from ..methods.vectors import pooled
 from .contenders import Contender
 
 BASE_IMAGES = 50      # of each base class, for methods that train with them
@@ -26,7 +24,7 @@ QUICK = 64            # episodes at a time, where each takes microseconds
 
 
 class Kept(NamedTuple):
-    """What a rule keeps of the query descriptors."""
+    """What a method keeps of the query descriptors."""
 
     share: float                         # of all of them
     true: float                          # share of the kept ones whose nearest neighbour is of their own class
@@ -43,29 +41,30 @@ class EmbeddedSplit:
         self.images = decoded(images, self.transform.stored_size)
         self.base = None if base is None else base_images(base, self.transform)
         self.methods = {name: contender.method for name, contender in contenders.items()}
-        self.rules = {name: one for name, one in self.methods.items()      # who adopts has a pool of its own
-                      if isinstance(one, DescriptorMethod) and not isinstance(one, SemiMethod)}
+        self.sharing = {name: one for name, one in self.methods.items()      # one that adopts has a pool of its own
+                      if compares_descriptors(one) and not one.takes_unlabelled}
         self.looks = 1 + mirror                                  # the pictures, and their mirror images
         self.kinds = all_views(contenders, shots)
         self.stores = embed_views(self.backbone, self.images, self.transform, ("flip",) * mirror + self.kinds,
                                   in_memory=in_memory, seen=seen)
-        self.means = [store.pooled() for store in self.stores] if any(map(reads_means, self.methods.values())) else []
+        wanted = any(method.reads_means for method in self.methods.values())
+        self.means = [store.pooled() for store in self.stores] if wanted else []
         self.shots = shots
 
     @property
     def at_once(self) -> int:
         """How many episodes to play at a time: many if all methods are quick on means, one if any reads whole maps."""
-        return QUICK if all(one.vectorised and reads_means(one) for one in self.methods.values()) else 1
+        return QUICK if all(one.vectorised and one.reads_means for one in self.methods.values()) else 1
 
     @torch.no_grad()
     def play(self, episodes: Sequence[Episode]) -> dict[str, Tensor]:
-        """The accuracies of every method, (E,) each; rules and votes that can share a search do."""
+        """The accuracies of every method, (E,) each; those that can share a search do."""
         scores = {name: self.score(method, episodes)                                            # (E, Q, N)
-                  for name, method in self.methods.items() if name not in self.rules}
-        if self.rules:
-            found = [score_together(*self.seen(episode), self.rules) for episode in episodes]
+                  for name, method in self.methods.items() if name not in self.sharing}
+        if self.sharing:
+            found = [score_together(*self.seen(episode), self.sharing) for episode in episodes]
             scores |= {name: torch.stack([one[name] for one in found]).unflatten(1, (self.looks, -1)).sum(1)
-                       for name in self.rules}
+                       for name in self.sharing}
         return right_shares(scores, episodes)
 
     def seen(self, episode: Episode) -> tuple[Tensor, Tensor, Tensor]:
@@ -76,12 +75,12 @@ class EmbeddedSplit:
 
     @torch.no_grad()
     def kept_shares(self, episodes: Sequence[Episode]) -> Iterator[tuple[str, Kept]]:
-        """What each rule keeps, over some episodes."""
-        for name, rule in self.rules.items():
+        """What each method keeps, over some episodes."""
+        for name, method in self.sharing.items():
             kept, true = 0.0, 0.0
             for one in episodes:
-                matches = rule.match(*self.seen(one))
-                mask = rule.keep(matches)                                                       # (Q, M)
+                matches = method.match(*self.seen(one))
+                mask = method.keep(matches)                                                       # (Q, M)
                 truth = one.query_labels.repeat(self.looks)[:, None]                            # (Q, 1)
                 kept += float(mask.float().mean()) / len(episodes)
                 true += float((matches.winner == truth)[mask].float().mean()) / len(episodes)
@@ -89,9 +88,9 @@ class EmbeddedSplit:
 
     def score(self, method: Method, episodes: Sequence[Episode]) -> Tensor:
         """Scores of one method that shares no search: (E, Q, N)."""
-        if hasattr(method, "adapt") and self.base is not None:
+        if method.adapts and self.base is not None:
             return torch.stack([self.score_adapted(method, episode) for episode in episodes])
-        stores = self.means if reads_means(method) else self.stores
+        stores = self.means if method.reads_means else self.stores
         own = [stores[self.looks + place] for place in places(self.kinds, method.views_at(self.shots))]
         return score_stored(method, [*stores[: self.looks], *own], episodes, self.looks)
 
@@ -101,8 +100,8 @@ class EmbeddedSplit:
             raise InputError("a method that trains the backbone in every episode sees no mirror images: leave out "
                              "--mirror or --base-split")
         support, query = (self.transform(pictures(self.images, rows)) for rows in (episode.support, episode.query))
-        backbone = method.adapt(self.backbone, support, episode.support_labels, self.base)
-        return method(backbone(support), episode.support_labels, backbone(query))
+        backbone, learnt = method.learn_adapted(self.backbone, support, episode.support_labels, self.base)
+        return method.answer(learnt, backbone(query))
 
 
 def all_views(contenders: Mapping[str, Contender], shots: int) -> tuple[str, ...]:
@@ -117,11 +116,6 @@ def places(kinds: Sequence[str], wanted: Sequence[str]) -> list[int]:
     """Where the extra maps that a method wants are among all of them: one for each kind it names."""
     of_kind = {kind: iter([place for place, one in enumerate(kinds) if one == kind]) for kind in set(kinds)}
     return [next(of_kind[kind]) for kind in wanted]
-
-
-def reads_means(method: nn.Module) -> bool:
-    """Whether a method reads nothing but the mean of each map: its `vector` is `pooled`."""
-    return getattr(method, "vector", None) is pooled
 
 
 def base_images(base: ImageSet, transform: Transform) -> BaseImages:

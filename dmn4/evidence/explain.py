@@ -10,10 +10,8 @@ from torch import Tensor
 from ..errors import InputError, choose
 from ..images import Source, Transform
 from ..images.looks import batches, read_pixels
-from ..methods.base import DescriptorMethod, Method, check_maps
+from ..methods.base import DescriptorMethod, Learnt, Method, check_query, compares_descriptors
 from ..methods.descriptors import SupportPool, pyramid_sides
-from ..methods.dn4 import DN4
-from ..methods.mn4_semi import AdoptingMethod
 from ..methods.neighbors import (
     Matches,
     discriminative_mutual,
@@ -159,40 +157,41 @@ def rounded(values: Tensor) -> list[Any]:
 
 @torch.no_grad()
 def explain_maps(method: Method, support: Tensor, labels: Tensor, query: Tensor, *, name: str = "",
-                 classes: Sequence[Any] = (), unlabelled: Tensor | None = None, pool: SupportPool | None = None,
-                 crop: float = 1.0) -> Explanation:
+                 classes: Sequence[Any] = (), unlabelled: Tensor | None = None, crop: float = 1.0) -> Explanation:
     """The evidence for one query: maps (n, C, H, W), labels (n,), map (C, H, W) -> Explanation.
 
-    `name` is the method's, `classes` are the names of the labels; `pool` is the enlarged pool if it is known already,
-    so that nothing is adopted again; `crop` is the share of a picture's side that the network saw.
+    `name` is the method's, `classes` are the names of the labels; `crop` is the share of a picture's side that the
+    network saw.
     """
-    if not isinstance(method, DescriptorMethod):
-        raise InputError(f"method {name or type(method).__name__!r} compares no descriptors, so there is nothing to "
-                         "explain; choose dn4, mn4, dmn4 or odm")
-    check_maps(support, labels, query[None], any_size=True)
-    pool = pool or support_pool(method, support, labels, unlabelled)
+    if unlabelled is not None and not method.takes_unlabelled:
+        raise InputError(f"unlabelled maps were given, but method {name!r} makes no use of them; leave them out")
+    learnt = method.learn(support, labels, **({} if unlabelled is None else {"unlabelled": unlabelled}))
+    return explain_learnt(method, learnt, labels, query, name=name, classes=classes, crop=crop)
+
+
+@torch.no_grad()
+def explain_learnt(method: Method, learnt: Learnt, labels: Tensor, query: Tensor, *, name: str = "",
+                   classes: Sequence[Any] = (), crop: float = 1.0) -> Explanation:
+    """The evidence for one query beside what a method has learnt from maps with `labels` (n,): (C, H, W)."""
+    name = name or type(method).__name__.lower()
+    if not compares_descriptors(method):
+        raise InputError(f"method {name!r} compares no descriptors, so there is nothing to explain; "
+                         "choose dn4, mn4, dmn4 or odm")
+    check_query(learnt.shape, query[None], any_size=True)
+    pool: SupportPool = learnt.derived
     described = method.describe(query[None], pool)                                           # (1, M, C)
     matches = search(described, pool)
     image, place = pool.rows[matches.partner[0]], pool.places[matches.partner[0]]            # (M, N) each
     return Explanation(
-        method=name or type(method).__name__.lower(),
+        method=name,
         classes=tuple(str(one) for one in classes) or tuple(str(label) for label in range(len(pool.counts))),
-        masks=masks_of(method, matches, name or type(method).__name__.lower()),
+        masks=masks_of(method, matches, name),
         class_best=cosines_of(method, described, pool, matches)[0],
         partner_image=pictures_of(method, image, labels), partner_place=place,
         tau=relative_closeness(matches.class_best)[0], support_labels=labels,
         boxes=place_boxes(query.shape, method.pyramid, crop),
-        support_boxes=place_boxes(support.shape, method.pyramid, crop),
+        support_boxes=place_boxes(learnt.shape, method.pyramid, crop),
         grid=(query.shape[-2], query.shape[-1]), vote=method.vote, temperature=method.temperature)
-
-
-def support_pool(method: DescriptorMethod, support: Tensor, labels: Tensor, unlabelled: Tensor | None) -> SupportPool:
-    """The pool that the method compares with: that of the shots, and what it adopts of the unlabelled pictures."""
-    if unlabelled is None:
-        return method.gather(support, labels)
-    if not isinstance(method, AdoptingMethod):
-        raise InputError("unlabelled pictures were given for a method that makes no use of them; choose dmn4-semi")
-    return method.enlarged(support, labels, unlabelled)
 
 
 def masks_of(method: DescriptorMethod, matches: Matches, name: str) -> dict[str, Tensor]:
@@ -203,7 +202,7 @@ def masks_of(method: DescriptorMethod, matches: Matches, name: str) -> dict[str,
 
 def cosines_of(method: DescriptorMethod, query: Tensor, pool: SupportPool, matches: Matches) -> Tensor:
     """What the method sums up: the largest cosine in each class, or the k largest -> (1, M, N)."""
-    if isinstance(method, DN4) and method.k > 1:
+    if method.k > 1:
         return search_several(query, pool, method.k)[0].sum(-1)
     return matches.class_best
 
@@ -239,11 +238,11 @@ def explain_image(classifier: Any, image: Source) -> Explanation:
 def explain_images(classifier: Any, images: Iterable[Source]) -> Iterator[Explanation]:
     """The same for many pictures, of which no more than a batch is in memory."""
     parts = classifier.parts_
-    shots = classifier.shots_.support(parts.method)           # a row is a picture: descriptor methods ask for no views
+    labels = classifier.shots_.support(parts.method).labels   # a row is a picture: descriptor methods ask for no views
     for batch in batches(images, classifier.batch_size):
         for query in classifier.embed(read_pixels(batch, parts.transform)):                  # (C, H, W)
-            yield explain_maps(parts.method, shots.maps.float(), shots.labels, query, name=parts.method_name,
-                               classes=classifier.classes_, pool=classifier.pool_, crop=seen_share(parts.transform))
+            yield explain_learnt(parts.method, classifier.learnt_, labels, query, name=parts.method_name,
+                                 classes=classifier.classes_, crop=seen_share(parts.transform))
 
 
 def seen_share(transform: Transform) -> float:

@@ -10,6 +10,8 @@ from torch import Generator, Tensor
 
 from dmn4.errors import InputError
 
+from .files import Cut, Size
+
 DMN4_MEAN, DMN4_STD = (125.3 / 255, 123.0 / 255, 113.9 / 255), (63.0 / 255, 62.1 / 255, 66.7 / 255)
 
 
@@ -124,8 +126,14 @@ class Transform:
         return normalise(batch, self.mean, self.std)
 
     @property
-    def stored_size(self) -> int | tuple[int, int]:
-        """The size at which pictures are best stored: nothing is left to resize."""
+    def stored_size(self) -> Size:
+        """The size at which pictures are stored, so that nothing is left to resize.
+
+        A crop in the middle of a picture that was scaled by its shorter side lies in the square that Cut leaves.
+        Random windows are taken from pictures that were scaled to a square of `size`, whatever their aspect.
+        """
+        if isinstance(self.resize, int):
+            return Cut(self.resize, self.resize)
         return self.size if self.resize is None else self.resize
 
     def scaled_to(self, size: int) -> "Transform":

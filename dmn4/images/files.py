@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
@@ -29,6 +29,14 @@ class Crop:
     box: tuple[float, float, float, float]
 
 
+class Cut(NamedTuple):
+    """A size (h, w) that a picture is scaled to cover, keeping its aspect; what juts out is cut off on both sides."""
+
+    height: int
+    width: int
+
+
+Size: TypeAlias = int | tuple[int, int] | Cut                      # a number is the side of a square
 Source: TypeAlias = str | Path | bytes | np.ndarray | Image.Image | Crop
 
 
@@ -63,7 +71,7 @@ def describe_source(source: Source) -> str:
     return {bytes: "the bytes given", np.ndarray: "the array given"}.get(type(source), "the picture given")
 
 
-def read_image(source: Source, size: int | tuple[int, int] | None = None) -> np.ndarray:
+def read_image(source: Source, size: Size | None = None) -> np.ndarray:
     """The picture as RGB bytes (h, w, 3), upright; transparent parts lie on white, 16 bits become 8.
 
     Of several frames the first counts. Where the picture is to be scaled to `size` (h, w, or the side of a square)
@@ -74,7 +82,7 @@ def read_image(source: Source, size: int | tuple[int, int] | None = None) -> np.
     if isinstance(source, np.ndarray):
         source = _array_to_image(source)
     try:
-        return _decode(source, (size, size) if isinstance(size, int) else size)
+        return _decode(source, size if size is None or isinstance(size, int) else max(size))
     except InputError as error:
         raise InputError(f"cannot read {name} as an image: {error}") from None
     except Image.DecompressionBombError:
@@ -83,7 +91,7 @@ def read_image(source: Source, size: int | tuple[int, int] | None = None) -> np.
         raise InputError(f"cannot read {name} as an image: {_reason(error)}") from None
 
 
-def _decode(source: str | Path | bytes | Image.Image | Crop, size: tuple[int, int] | None = None) -> np.ndarray:
+def _decode(source: str | Path | bytes | Image.Image | Crop, size: int | None = None) -> np.ndarray:
     if isinstance(source, Image.Image):
         return _pixels(source)
     if isinstance(source, Crop):
@@ -109,7 +117,7 @@ def _reason(error: Exception) -> str:
     return "the file is truncated" if "truncated" in text.lower() else text
 
 
-def _pixels(image: Image.Image, size: tuple[int, int] | None = None) -> np.ndarray:
+def _pixels(image: Image.Image, size: int | None = None) -> np.ndarray:
     """An open picture as RGB bytes (h, w, 3), with at least SPARE times the size asked for if it has as much."""
     width, height = image.size
     if width * height > PIXEL_LIMIT:
@@ -117,7 +125,7 @@ def _pixels(image: Image.Image, size: tuple[int, int] | None = None) -> np.ndarr
     if min(width, height) < 2:
         raise InputError(f"{width} x {height} pixels show nothing")
     if size is not None:
-        image.draft(None, (SPARE * max(size), SPARE * max(size)))  # does nothing unless it is a JPEG
+        image.draft(None, (SPARE * size, SPARE * size))  # does nothing unless it is a JPEG
     return np.array(_to_rgb(ImageOps.exif_transpose(image)))
 
 
@@ -159,12 +167,23 @@ def _cut(pixels: np.ndarray, box: tuple[float, float, float, float]) -> np.ndarr
     return part
 
 
-def resize_image(image: np.ndarray, size: int | tuple[int, int]) -> np.ndarray:
-    """The picture scaled to exactly `size` (h, w; a number means a square), whatever its aspect: (h, w, 3) bytes."""
+def resize_image(image: np.ndarray, size: Size) -> np.ndarray:
+    """The picture scaled to exactly `size`, whatever its aspect, unless the size is a Cut: (h, w, 3) bytes."""
+    if isinstance(size, Cut):
+        return cut_image(image, size)
     height, width = (size, size) if isinstance(size, int) else size
     if image.shape[:2] == (height, width):
         return image
     return np.array(Image.fromarray(image).resize((width, height), Image.Resampling.BILINEAR))
+
+
+def cut_image(image: np.ndarray, size: Cut) -> np.ndarray:
+    """The middle of a picture that was scaled to cover `size`: (h, w, 3) bytes."""
+    scale = max(wanted / length for wanted, length in zip(size, image.shape[:2], strict=True))
+    height, width = (max(wanted, int(length * scale)) for wanted, length in zip(size, image.shape[:2], strict=True))
+    top, left = (height - size.height) // 2, (width - size.width) // 2
+    scaled = resize_image(image, (height, width))
+    return np.ascontiguousarray(scaled[top : top + size.height, left : left + size.width])
 
 
 def digest(pixels: np.ndarray) -> np.ndarray:

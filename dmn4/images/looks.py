@@ -40,7 +40,7 @@ def check_images(images: Iterable[Source]) -> None:
 
 def read_pixels(sources: Sequence[Source], transform: Transform) -> Tensor:
     """The pictures at the size the transform starts from, read in parallel: bytes (B, h, w, 3)."""
-    size = transform.size if transform.resize is None else transform.resize
+    size = transform.stored_size
     with ThreadPoolExecutor(max_workers=4) as readers:
         pixels = list(readers.map(lambda source: resize_image(read_image(source, size), size), sources))
     return torch.from_numpy(np.stack(pixels))

@@ -20,7 +20,6 @@ from ..evaluation.intervals import accuracy_of
 from ..evidence.draw.fields import Task, draw_receptive, field_maps
 from ..evidence.explain import explain_maps
 from ..files import write_file
-from ..memory import keep_freed_memory
 from ..methods import build_method
 from ..methods.base import DescriptorMethod
 from .curves import draw_clouds, draw_clutter_curves, draw_densities, draw_shares
@@ -29,7 +28,7 @@ from .page import STYLE
 from .sheets import DATA, plan_for
 from .workshop import Entry, Workshop
 
-RULES = ("dn4", "odm", "mn4", "dmn4")
+COMPARED = ("dn4", "odm", "mn4", "dmn4")
 SPENT = {"tiny": 100, "cpu": 1_000, "paper": 10_000}          # episodes
 SAMPLED = {"tiny": 5_000, "cpu": 50_000, "paper": 50_000}     # descriptors in a density; the paper: 50,000
 CLUTTER = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9)
@@ -64,7 +63,7 @@ def backbones(workshop: Workshop, data: str) -> list[str]:
     return [name for owner, name in given if owner == data] if workshop.given else ["conv4", "resnet12"]
 
 
-def rule(name: str) -> DescriptorMethod:
+def descriptor_method(name: str) -> DescriptorMethod:
     """A method, of which only its choice of descriptors is wanted."""
     method = build_method(name)
     assert isinstance(method, DescriptorMethod)
@@ -83,7 +82,7 @@ def tsne(workshop: Workshop, picture: Path) -> Drawn:
     data, = available(workshop, "miniimagenet")
     images, maps = embedded(workshop, data, contender(workshop, data, "mn4"))
     episode = next(tasks_of(images, 3, 1))
-    everything, kept = tsne_clouds(maps, episode, rule("mn4"))
+    everything, kept = tsne_clouds(maps, episode, descriptor_method("mn4"))
     draw_clouds({"all, q": everything, "kept, q*": kept}, [images.classes[label] for label in episode.classes], picture)
     return "t-SNE of all descriptors and of those that MN4 keeps (Conv-4)", [
         f"{len(kept.points):,} of {len(everything.points):,} descriptors of 15 pictures are kept",
@@ -94,16 +93,16 @@ def tsne(workshop: Workshop, picture: Path) -> Drawn:
 def kde(workshop: Workshop, picture: Path) -> Drawn:
     """Density of tau for DN4, MN4 and DMN4, each with its own weights or all with the given ones."""
     data, = available(workshop, "miniimagenet")
-    rules = ("dn4", "mn4", "dmn4")
+    names = ("dn4", "mn4", "dmn4")
     panels: dict[str, dict[str, torch.Tensor]] = {}
     count = SAMPLED[workshop.budget]
     for backbone in backbones(workshop, data):
         panels[backbone] = {}
-        for group in [rules] if workshop.given else [(name,) for name in rules]:
+        for group in [names] if workshop.given else [(name,) for name in names]:
             one = contender(workshop, data, group[0], backbone)
             images, maps = embedded(workshop, data, one, 100)
-            panels[backbone] |= sample_tau(maps, tasks_of(images, 15, 10_000), {name: rule(name) for name in group},
-                                           count)
+            methods = {name: descriptor_method(name) for name in group}
+            panels[backbone] |= sample_tau(maps, tasks_of(images, 15, 10_000), methods, count)
     draw_densities(panels, picture)
     means = [f"{backbone}, mean of tau: " + ", ".join(f"{name} {float(tau.mean()):.4f}" for name, tau in found.items())
              for backbone, found in panels.items()]
@@ -115,7 +114,8 @@ def nearest_to_truth(workshop: Workshop, picture: Path) -> Drawn:
     columns = {}
     for data in available(workshop, "miniimagenet", "cub"):
         images, maps = embedded(workshop, data, contender(workshop, data, "dmn4"))
-        found = true_shares(maps, tasks_of(images, 15, SPENT[workshop.budget]), {name: rule(name) for name in RULES})
+        methods = {name: descriptor_method(name) for name in COMPARED}
+        found = true_shares(maps, tasks_of(images, 15, SPENT[workshop.budget]), methods)
         columns[NAMES[data]] = {name: accuracy_of(values[None]) for name, values in found.items()}
     draw_shares(columns, 5, picture)
     return "Kept descriptors that are nearest to the true class, 5-way 1-shot (Conv-4)", [
@@ -125,7 +125,7 @@ def nearest_to_truth(workshop: Workshop, picture: Path) -> Drawn:
 def clutter(workshop: Workshop, picture: Path) -> Drawn:
     """Accuracy against the share of clutter, on drawn objects none of which was seen in training."""
     weights = load_trained(str(workshop.weights(plan_for("tiny", "drawn", "dmn4"))))
-    contenders = {name: weights.with_method(name) for name in (*RULES, "protonet")}
+    contenders = {name: weights.with_method(name) for name in (*COMPARED, "protonet")}
     protocol = Protocol(episodes=SPENT[workshop.budget])
     found = clutter_accuracies(contenders, CLUTTER, protocol, weights.transform.size, shown=workshop.shown)
     accuracies = {share: {name: one.accuracy(name) for name in contenders} for share, one in found.items()}
@@ -168,7 +168,6 @@ def figure(about: str, draw: Callable[[Workshop, Path], Drawn]) -> Entry:
 
 def write_figure(draw: Callable[[Workshop, Path], Drawn], workshop: Workshop, name: str) -> Path:
     """Draw a figure and write its page, as Markdown and as HTML with the picture inside; returns the Markdown file."""
-    keep_freed_memory()
     path = workshop.out / f"{name}-{workshop.budget}.md"
     picture = path.with_suffix(".png")
     title, lines = draw(workshop, picture)

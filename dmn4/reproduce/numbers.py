@@ -18,25 +18,25 @@ from ..methods.base import DescriptorMethod
 from ..methods.descriptors import describe, pool_support
 from ..methods.neighbors import Matches, relative_closeness, search
 
-Rules = Mapping[str, DescriptorMethod]
+DescriptorMethods = Mapping[str, DescriptorMethod]
 
 
 @torch.no_grad()
 def match_episode(maps: MapStore, episode: Episode) -> Matches:
-    """All queries of an episode matched with all its shots, so that every rule can be read off."""
+    """All queries of an episode matched with all its shots, so that every method can be read off."""
     pool = pool_support(maps[episode.support], episode.support_labels)
     return search(describe(maps[episode.query]), pool)
 
 
-def sample_tau(maps: MapStore, episodes: Iterable[Episode], rules: Rules, count: int = 50_000,
+def sample_tau(maps: MapStore, episodes: Iterable[Episode], methods: DescriptorMethods, count: int = 50_000,
                seed: int = 0) -> dict[str, Tensor]:
-    """tau of `count` query descriptors that each rule keeps, from as many episodes as that takes: (count,) each."""
-    found: dict[str, list[Tensor]] = {name: [] for name in rules}
+    """tau of `count` query descriptors that each method keeps, from as many episodes as that takes: (count,) each."""
+    found: dict[str, list[Tensor]] = {name: [] for name in methods}
     for episode in episodes:
         matches = match_episode(maps, episode)
         tau = relative_closeness(matches.class_best)                                             # (Q, M)
-        for name, rule in rules.items():
-            found[name].append(tau[rule.keep(matches)])
+        for name, method in methods.items():
+            found[name].append(tau[method.keep(matches)])
         if all(sum(map(len, parts)) >= count for parts in found.values()):
             break
     else:
@@ -51,14 +51,14 @@ def pick(values: Tensor, count: int, generator: torch.Generator) -> Tensor:
     return values[torch.randperm(len(values), generator=generator)[:count]]
 
 
-def true_shares(maps: MapStore, episodes: Iterable[Episode], rules: Rules) -> dict[str, np.ndarray]:
-    """Which share of what a rule keeps is nearest to the true class, episode by episode: (episodes,) each."""
-    found: dict[str, list[float]] = {name: [] for name in rules}
+def true_shares(maps: MapStore, episodes: Iterable[Episode], methods: DescriptorMethods) -> dict[str, np.ndarray]:
+    """Which share of what a method keeps is nearest to the true class, episode by episode: (episodes,) each."""
+    found: dict[str, list[float]] = {name: [] for name in methods}
     for episode in episodes:
         matches = match_episode(maps, episode)
         hits = matches.winner == episode.query_labels[:, None]                                   # (Q, M)
-        for name, rule in rules.items():
-            found[name].append(float(hits[rule.keep(matches)].float().mean()))
+        for name, method in methods.items():
+            found[name].append(float(hits[method.keep(matches)].float().mean()))
     return {name: np.array(values) for name, values in found.items()}
 
 
@@ -70,11 +70,11 @@ class Cloud(NamedTuple):
     purity: float            # share of nearest neighbours that are of the same class
 
 
-def tsne_clouds(maps: MapStore, episode: Episode, rule: DescriptorMethod, seed: int = 0) -> tuple[Cloud, Cloud]:
-    """All query descriptors of a task, and those that a rule keeps, each laid out by t-SNE on its own."""
+def tsne_clouds(maps: MapStore, episode: Episode, method: DescriptorMethod, seed: int = 0) -> tuple[Cloud, Cloud]:
+    """All query descriptors of a task, and those that a method keeps, each laid out by t-SNE on its own."""
     matches, query = match_episode(maps, episode), describe(maps[episode.query])                 # (Q, M, C)
     image = torch.arange(len(query))[:, None].expand(query.shape[:2])                            # (Q, M)
-    kept = rule.keep(matches)
+    kept = method.keep(matches)
     return (cloud(query.flatten(0, 1), image.flatten(), episode.query_labels, seed),
             cloud(query[kept], image[kept], episode.query_labels, seed))
 

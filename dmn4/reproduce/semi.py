@@ -184,7 +184,7 @@ def adoption(workshop: Workshop, picture: Path) -> Drawn:
 @torch.no_grad()
 def adopted_in(episode: Episode, maps: MapStore, method: AdoptingMethod) -> Adopted:
     """What the classes of one task adopt."""
-    pool = method.enlarged(maps[episode.support], episode.support_labels, maps[episode.unlabelled])
+    pool = method.derive_with(maps[episode.support], episode.support_labels, maps[episode.unlabelled])
     return find_adopted(pool, len(episode.support))
 
 

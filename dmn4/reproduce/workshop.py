@@ -13,6 +13,7 @@ from ..evaluation.contenders import load_trained
 from ..evaluation.evaluate import Protocol, evaluate
 from ..evaluation.intervals import Accuracy
 from ..files import read_json
+from ..methods import METHODS
 from ..training.pretrain import pretrain
 from ..training.runs import Run
 from ..training.train import train
@@ -71,9 +72,10 @@ class Workshop:
         card = self.out / "cards" / f"{plan.key}-{protocol.shots}shot-{who}" / "card.json"
         if not card.exists():
             trained = load_trained(str(self.weights(plan) or ""))
+            adapts = any(METHODS[method.split(":")[0]].adapts for method in methods)
             evaluate(self.open(plan.data, "test"), {method: trained.with_method(method) for method in methods},
                      protocol, card.parent, resume=True, shown=self.shown,
-                     base=self.open(plan.data, "train") if "centroid" in methods else None)
+                     base=self.open(plan.data, "train") if adapts else None)
         results = read_json(card)["results"]
         return {method: Found(Accuracy(one["mean"], one["half_width_t"]), str(card)) for method, one in results.items()}
 

@@ -17,7 +17,6 @@ from ..data.folders import ImageSet
 from ..episodes.maps import pictures
 from ..errors import InputError, choose
 from ..files import fill, load_tensors, part, read_json
-from ..memory import keep_freed_memory
 from ..methods.heads import ArcHead, CosineHead, ImageToClassHead, LinearHead, MarginHead, ReconstructionHead
 from ..recipes import Pretraining, adjusted
 from ..seeds import generator, mixed_seed
@@ -174,7 +173,6 @@ def window(inputs: Tensor, size: int, chance: torch.Generator) -> Tensor:
 def pretrain(images: ImageSet, folder: str | Path, recipe: Pretraining, *, val: ImageSet | None = None,
              resume: bool = False, fabric: Fabric | None = None, save_every: float = 120, shown: bool = True) -> Run:
     """Train a backbone on the base classes, in `folder`. Stopped or killed, it goes on exactly with resume=True."""
-    keep_freed_memory()
     fabric = fabric or Fabric(accelerator="cpu", devices=1)
     part_in_order(fabric)
     with torch.random.fork_rng():
@@ -182,7 +180,7 @@ def pretrain(images: ImageSet, folder: str | Path, recipe: Pretraining, *, val: 
         check_recipe(recipe)
         classifier = start_network(recipe, len(images.classes))
         synchronise_norms(classifier, recipe, fabric)
-        images, val = prepared(images, recipe), None if val is None else prepared(val, recipe)
+        images, val = prepared(images, val, recipe)
         settings = {"stage": "pretrain", "data": images.fingerprint, "classes": len(images.classes),
                     "recipe": asdict(recipe)}
         run = Run(folder, settings, resume, save_every=save_every, writes=fabric.is_global_zero)

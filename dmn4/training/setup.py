@@ -103,9 +103,10 @@ def transforms(recipe: Recipe) -> tuple[Transform, Transform]:
     return train.scaled_to(recipe.size), test.scaled_to(recipe.size)
 
 
-def prepared(images: ImageSet, recipe: Recipe) -> ImageSet:
-    """The pictures decoded at the size that leaves the recipe's transform nothing to resize."""
-    return decoded(images, transforms(recipe)[0].stored_size)
+def prepared(images: ImageSet, val: ImageSet | None, recipe: Recipe) -> tuple[ImageSet, ImageSet | None]:
+    """Pictures to train on and to validate on, each decoded as its transform needs them."""
+    train, test = transforms(recipe)
+    return decoded(images, train.stored_size), None if val is None else decoded(val, test.stored_size)
 
 
 def origin(run: Run) -> dict[str, Any]:
@@ -128,7 +129,7 @@ def end_epoch(run: Run, recipe: Recipe, epoch: int, best: float, row: dict[str, 
     Returns the best accuracy. Without `val`, or before it is looked at, the newest weights are kept.
     """
     timely = recipe.validate_every and (epoch % recipe.validate_every == 0 or epoch == recipe.epochs)
-    accuracy = measure() if measure and timely and epoch > recipe.validate_from and run.writes else None
+    accuracy = measure() if measure and timely and epoch >= recipe.validate_from and run.writes else None
     run.log(epoch=epoch, **row, val="" if accuracy is None else accuracy)
     if (accuracy is None and best == -math.inf) or (accuracy is not None and accuracy >= best):
         best = best if accuracy is None else accuracy

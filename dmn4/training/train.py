@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from ..data.folders import ImageSet
 from ..episodes.sampling import Episode
 from ..errors import InputError, choose
-from ..memory import keep_freed_memory
 from ..methods import build_method
-from ..methods.base import DescriptorMethod
+from ..methods.base import compares_descriptors
 from ..methods.e3bm import merge_kernels, scale_kernels
 from ..recipes import Training, parse_options
 from ..seeds import mixed_seed
@@ -87,7 +86,7 @@ class EpisodeLoss(nn.Module):
     def kept_share(self, maps: Tensor, episode: Episode) -> Tensor:
         """The share of descriptors that vote, in a few of the query images: enough to watch it."""
         method, few = self.model.method, episode.query[:: max(1, len(episode.query) // 5)]
-        if not isinstance(method, DescriptorMethod):
+        if not compares_descriptors(method):
             return maps.new_ones(())
         return method.kept(maps[episode.support], episode.support_labels, maps[few]).float().mean()
 
@@ -95,7 +94,6 @@ class EpisodeLoss(nn.Module):
 def train(images: ImageSet, folder: str | Path, recipe: Training, *, val: ImageSet | None = None, resume: bool = False,
           fabric: Fabric | None = None, save_every: float = 120, shown: bool = True) -> Run:
     """Meta-train the recipe's model, in `folder`. Stopped or killed, it goes on exactly with resume=True."""
-    keep_freed_memory()
     fabric = fabric or Fabric(accelerator="cpu", devices=1)
     part_in_order(fabric)
     if recipe.step_episodes % fabric.world_size:
@@ -104,7 +102,7 @@ def train(images: ImageSet, folder: str | Path, recipe: Training, *, val: ImageS
         torch.manual_seed(mixed_seed(recipe.seed, 0))
         check_recipe(recipe)
         model = start_model(recipe)
-        images, val = prepared(images, recipe), None if val is None else prepared(val, recipe)
+        images, val = prepared(images, val, recipe)
         settings = {"stage": "train", "data": images.fingerprint, "recipe": asdict(recipe)}
         run = Run(folder, settings, resume, save_every=save_every, writes=fabric.is_global_zero)
         with run.stoppable():

@@ -128,7 +128,7 @@ def as_prediction(classes: list[str], judged: Judgement) -> Prediction:
     """A judgement of one picture as it is shown."""
     scores, probabilities, known = judged.scores[0].tolist(), judged.probabilities[0].tolist(), float(judged.known[0])
     best = max(range(len(classes)), key=probabilities.__getitem__)
-    return Prediction(label=classes[best], none_of_these=known < 0.5, probability=probabilities[best],
+    return Prediction(label=classes[best], none_of_these=bool(judged.none_of_these[0]), probability=probabilities[best],
                       known=None if known != known else known, probabilities=named(classes, probabilities),
                       scores=named(classes, scores))
 

@@ -55,9 +55,10 @@ class Engine:
         """What it says of a picture."""
         return classifier.judge(read_pixels([picture], classifier.parts_.transform))
 
-    def explain(self, classifier: FewShotClassifier, picture: bytes, rule: str) -> Explanation:
-        """Why it says so, as one of the RULES sees it."""
-        return classifier.explain(picture).under(rule)
+    def explain(self, classifier: FewShotClassifier, picture: bytes, rule: str | None) -> Explanation:
+        """Why it says so, as its own method sees it or as one of the RULES does."""
+        explanation = classifier.explain(picture)
+        return explanation if rule is None else explanation.under(rule)
 
     def share(self, classifier: FewShotClassifier, parts: Parts) -> FewShotClassifier:
         """The classifier with the shared backbone in place of its copy, and with the arguments that rebuild it."""

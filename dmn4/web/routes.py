@@ -132,8 +132,9 @@ async def predict(service: Serving, entry: Named, picture: Picture) -> answers.P
 
 
 @api.post("/classifiers/{classifier}/explanations")
-async def explain(service: Serving, entry: Named, picture: Picture, rule: answers.Rule = "dmn4") -> answers.Explanation:
-    """Which places of a picture count under a rule, which places of which pictures they chose, and how they vote."""
+async def explain(service: Serving, entry: Named, picture: Picture,
+                  rule: answers.Rule | None = None) -> answers.Explanation:
+    """Which patches of a picture count, what they matched and how they vote: by the classifier's method, or a rule."""
     classifier = entry.learnt()
     content, = await read_pictures([picture], service.limits)
     found = await service.workers.run(service.engine.explain, classifier, content, rule)

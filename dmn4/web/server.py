@@ -1,13 +1,11 @@
 """The service as a process: its address, its threads, its end."""
 
 import ipaddress
-import os
 import socket
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-import torch
 import uvicorn
 
 from ..errors import InputError
@@ -23,7 +21,6 @@ def serve(models: Iterable[Path] = (), host: str = "127.0.0.1", port: int = 8000
     limits = limits or Limits()
     listener = listen(host, port)
     try:
-        torch.set_num_threads(max(1, (os.cpu_count() or 1) // limits.workers))
         app = create_app(Engine(backbone, weights), limits, LOOPBACK if is_loopback(host) else None)
         config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, proxy_headers=False)
         hosted = [app.state.service.host(path) for path in models]

@@ -140,7 +140,7 @@ def draw_sums(sheet: Sheet, explanation: Explanation, order: list[int], colours:
     before = mean_lead(explanation.scores_before, explanation.masks["dn4"])
     longest = max(float(after.max()), float(before.max())) or 1.0
     left, right = EDGE + 200, WIDTH - EDGE - 90
-    sheet.rule(top, EDGE, WIDTH - EDGE)
+    sheet.line_across(top, EDGE, WIDTH - EDGE)
     wide = sheet.text((EDGE, top + 14), "Class sums", 15, bold=True)
     sheet.text((EDGE + wide + 12, top + 15), "per counted place, measured from the weakest class: "
                "full, the places that count; hollow, all places (DN4)", 14, FAINT)

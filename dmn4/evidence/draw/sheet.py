@@ -56,7 +56,7 @@ class Sheet:
         self.pen.line(points, fill=(*PAPER, 140), width=round(FINE * (width + 1.4)), joint="curve")
         self.pen.line(points, fill=colour, width=max(1, round(FINE * width)), joint="curve")
 
-    def rule(self, top: float, left: float, right: float) -> None:
+    def line_across(self, top: float, left: float, right: float) -> None:
         """A thin level line."""
         self.pen.line([FINE * left, FINE * top, FINE * right, FINE * top], fill=RULE, width=FINE)
 
