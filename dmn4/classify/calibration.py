@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.optimize import minimize_scalar
-from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 from ..methods.vectors import class_means, cosines, pooled
@@ -134,6 +132,8 @@ def fit_rejection(known: np.ndarray, strangers: np.ndarray, lead: bool) -> tuple
 
     Without `lead` likeness decides alone.
     """
+    from sklearn.linear_model import LogisticRegression
+
     rows = np.concatenate([known, strangers]).astype(np.float64) * [lead, True]
     truth = np.repeat([1, 0], [len(known), len(strangers)])
     middle, scale = rows.mean(0), rows.std(0)
@@ -173,6 +173,8 @@ def best_power(scores: Tensor, labels: Tensor, usual: float = 0.0, far: float = 
     By their likelihood, times that of a power which is usually `usual`, give or take `far`: a Cauchy distribution, so
     that an unusual classifier can still convince.
     """
+    from scipy.optimize import minimize_scalar
+
     scores = scores.double()
 
     def loss(power: float) -> float:

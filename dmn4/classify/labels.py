@@ -4,14 +4,15 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
 from ..errors import InputError
 
 
 def checked_labels(y: Iterable[Hashable]) -> np.ndarray:
     """Labels as an array (n,), text or numbers; anything else is an InputError."""
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import column_or_1d
+
     try:
         labels = column_or_1d(y if isinstance(y, np.ndarray) else np.array(list(y)), warn=True)
         check_classification_targets(labels)

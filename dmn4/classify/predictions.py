@@ -18,7 +18,7 @@ from ..images import Source, describe_source
 from ..images.looks import batches, read_pixels
 
 if TYPE_CHECKING:
-    from .classifier import FewShotClassifier
+    from .plain import PlainClassifier
 
 UNKNOWN = "unknown"                                           # what a table calls "none of these"
 COLUMNS = ("image", "label", "probability", "known", "error")
@@ -63,7 +63,7 @@ class Prediction:
         return {"image": self.name, "label": label, **numbers, "probabilities": self.probabilities, "error": self.error}
 
 
-def predict_each(classifier: "FewShotClassifier", images: Iterable[Source], reject: bool = False,
+def predict_each(classifier: "PlainClassifier", images: Iterable[Source], reject: bool = False,
                  batch_size: int | None = None) -> Iterator[Prediction]:
     """A row for every picture, in order, while no more than a batch is in memory; an unreadable one is its error."""
     for batch in batches(images, batch_size or classifier.batch_size):
@@ -75,7 +75,7 @@ def predict_each(classifier: "FewShotClassifier", images: Iterable[Source], reje
             yield Prediction(source, error=pixels) if isinstance(pixels, str) else Prediction(source, **next(judged))
 
 
-def pixels_or_error(classifier: "FewShotClassifier", source: Source) -> Tensor | str:
+def pixels_or_error(classifier: "PlainClassifier", source: Source) -> Tensor | str:
     """A picture as the classifier reads it (1, h, w, 3), or why it cannot be read."""
     try:
         return read_pixels([source], classifier.parts_.transform)
@@ -83,7 +83,7 @@ def pixels_or_error(classifier: "FewShotClassifier", source: Source) -> Tensor |
         return str(error)
 
 
-def judge(classifier: "FewShotClassifier", pixels: Tensor, reject: bool) -> list[dict[str, Any]]:
+def judge(classifier: "PlainClassifier", pixels: Tensor, reject: bool) -> list[dict[str, Any]]:
     """What is said of each of a few pictures, as fields of a Prediction: bytes (B, h, w, 3)."""
     judged = classifier.judge(pixels)
     classes, names = classifier.classes_.tolist(), [str(name) for name in classifier.classes_]

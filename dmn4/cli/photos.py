@@ -86,7 +86,7 @@ def predict(model: Model,
             ) -> None:
     """Name the class of every picture, one line each; an unreadable one is a line with its error."""
     from dmn4.classify import predictions, sorting
-    from dmn4.classify.classifier import load
+    from dmn4.classify.plain import PlainClassifier, opened
     from dmn4.data.folders import existing_folder
 
     if not images and watch is None:
@@ -94,7 +94,7 @@ def predict(model: Model,
     paths = sorting.gather(images) if images else []
     arriving = sorting.arrivals(existing_folder(watch)) if watch else iter(())
     table = predictions.Table(csv, resume)
-    classifier = load(model)
+    classifier = opened(PlainClassifier, model)
     if reject and not classifier.calibration_.rejects:
         note("uncalibrated: nothing could be held out when the model was fitted, so no picture is rejected")
     paths = [path for path in paths if str(path) not in table.done]
@@ -126,10 +126,10 @@ def predict(model: Model,
 def explain(model: Model, image: Annotated[Path, typer.Argument(metavar="IMAGE", help="One picture.")],
             out: Annotated[Path, typer.Option("--out", "-o", help="The picture to write.")] = Path("why.png")) -> None:
     """Draw why a picture is given its class: which places counted, and what they matched."""
-    from dmn4.classify.classifier import load
+    from dmn4.classify.plain import PlainClassifier, opened
     from dmn4.evidence.draw import draw_explanation
 
-    classifier = load(model)
+    classifier = opened(PlainClassifier, model)
     explanation = classifier.explain(image)
     draw_explanation(explanation, image, classifier.pictures_, path=out)
     typer.echo(f"{out}: {explanation.verdict}")

@@ -3,7 +3,6 @@
 import numpy as np
 import torch
 import torch.nn.functional as F
-from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 from ..errors import choose
@@ -41,6 +40,8 @@ def logistic_regression(rows: np.ndarray, labels: np.ndarray, C: float) -> tuple
 
     With two classes scikit-learn fits their difference w, and (w/2)^2 + (w/2)^2 is half of w^2: C is doubled.
     """
+    from sklearn.linear_model import LogisticRegression
+
     classes = labels.max() + 1
     if classes == 1:
         return np.zeros((1, rows.shape[1])), np.zeros(1)                    # nothing to tell apart
