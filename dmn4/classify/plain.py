@@ -190,7 +190,10 @@ class PlainClassifier:
 
     def judge(self, pixels: Tensor) -> "Judgement":
         """Everything that is said of a few pictures: bytes (B, h, w, 3), as `read_pixels` gives them."""
-        maps = self.embed(pixels)                                                                 # (B, C, H, W)
+        return self.judge_maps(self.embed(pixels))
+
+    def judge_maps(self, maps: Tensor) -> "Judgement":
+        """The same of maps that `embed` gave, (B, C, H, W): several classifiers can share one embedding."""
         scores = self._answer(self.learnt_, maps)                                                 # (B, N)
         return Judgement(scores, self.calibration_.probabilities(scores),
                          self.calibration_.known(evidence(scores, likeness(self.shots_, maps))))

@@ -237,12 +237,17 @@ def explain_image(classifier: Any, image: Source) -> Explanation:
 
 def explain_images(classifier: Any, images: Iterable[Source]) -> Iterator[Explanation]:
     """The same for many pictures, of which no more than a batch is in memory."""
+    for batch in batches(images, classifier.batch_size):
+        for query in classifier.embed(read_pixels(batch, classifier.parts_.transform)):      # (C, H, W)
+            yield explain_map(classifier, query)
+
+
+def explain_map(classifier: Any, query: Tensor) -> Explanation:
+    """The same for the map of a picture that the classifier's `embed` gave: (C, H, W)."""
     parts = classifier.parts_
     labels = classifier.shots_.support(parts.method).labels   # a row is a picture: descriptor methods ask for no views
-    for batch in batches(images, classifier.batch_size):
-        for query in classifier.embed(read_pixels(batch, parts.transform)):                  # (C, H, W)
-            yield explain_learnt(parts.method, classifier.learnt_, labels, query, name=parts.method_name,
-                                 classes=classifier.classes_, crop=seen_share(parts.transform))
+    return explain_learnt(parts.method, classifier.learnt_, labels, query, name=parts.method_name,
+                          classes=classifier.classes_, crop=seen_share(parts.transform))
 
 
 def seen_share(transform: Transform) -> float:
