@@ -19,12 +19,15 @@ TEXT_LIMIT = 1 << 30                                          # bytes of a text 
 
 
 def write_file(path: Path, content: bytes | str) -> None:
-    """Put `content` at `path` whole or not at all, also when the process is killed or the disk is full."""
+    """Put `content` at `path` whole or not at all, also when the process is killed or the disk is full.
+
+    A text becomes UTF-8; names of files in it that are none are written byte for byte.
+    """
     beside = draft_beside(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(beside, "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
+            file.write(content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)

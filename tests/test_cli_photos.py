@@ -1,5 +1,6 @@
 import csv
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -114,6 +115,59 @@ def test_the_table_is_a_file_and_a_second_run_can_go_on_with_it(home, tmp_path, 
     assert {row["label"] for row in rows if not row["error"]} == {"red", "green", "blue"}
 
 
+def test_a_table_goes_on_only_with_the_model_that_it_names(home, tmp_path, capsys):
+    table, red = tmp_path / "t.csv", home / "inbox" / "red 0.png"
+    run(["predict", home / "colours.dmn4", red, "--csv", table], capsys)
+    before = table.read_bytes()
+    assert re.search(rb",colours.dmn4 [0-9a-f]{12} \(dmn4 [0-9.]+\)\n", before)
+    run(["fit", home / "photos", "-o", tmp_path / "colours.dmn4", "--backbone", "conv4-classic", "--weights",
+         home / "small.safetensors", "--method", "protonet"], capsys)
+    for other in ([tmp_path / "colours.dmn4"], [home / "colours.dmn4", "--reject"]):
+        code, _, messages = run(["predict", *other, home / "inbox", "--csv", table, "--resume"], capsys)
+        assert code == 2
+        assert re.search(r"holds rows of 'colours.dmn4 \w+ \(dmn4 [\d.]+\)', not of 'colours.dmn4", messages)
+        assert table.read_bytes() == before
+
+
+def test_errors_are_tried_again_when_asked(home, tmp_path, capsys):
+    inbox, table = tmp_path / "inbox", tmp_path / "t.csv"
+    photos(inbox, "red", 2)
+    whole = (inbox / "red 0.png").read_bytes()
+    (inbox / "red 0.png").write_bytes(b"a drive that is away")
+    predict = ["predict", home / "colours.dmn4", inbox, "--csv", table]
+    run(predict, capsys)
+    (inbox / "red 0.png").write_bytes(whole)
+    _, out, _ = run([*predict, "--resume"], capsys)
+    assert out == ""
+    _, out, _ = run([*predict, "--resume", "--retry-errors"], capsys)
+    assert out.startswith(f"{inbox / 'red 0.png'}\tred\t")
+    rows = list(csv.DictReader(table.open()))
+    assert [(Path(row["image"]).name, row["error"]) for row in rows] == [("red 1.png", ""), ("red 0.png", "")]
+
+
+def test_odd_names_lose_no_row_and_break_no_line(home, tmp_path, capsys, monkeypatch):
+    inbox, table = tmp_path / "inbox", tmp_path / "t.csv"
+    photos(inbox, "red", 1)
+    names = ["two\nlines.png", "a\ttab.png", "=1+1.png", os.fsdecode(b"caf\xe9.png"), "\x1b[2Jclear.png"]
+    for name in names:
+        shutil.copy(inbox / "red 0.png", inbox / name)
+    predict = ["predict", home / "colours.dmn4", inbox, "--csv", table, "--sort-into", tmp_path / "s"]
+    code, out, messages = run(predict, capsys)
+    assert code == 0
+    assert len(out.splitlines()) == 6
+    assert all(line.split("\t")[1] == "red" for line in out.splitlines())
+    assert "\x1b" not in out
+    assert "1 names of pictures are no UTF-8 text" in messages
+    assert {path.name for path in (tmp_path / "s" / "red").iterdir()} == {*names, "red 0.png"}
+    _, out, _ = run([*predict, "--resume"], capsys)
+    assert out == ""                                                     # each is found in the table again
+    assert len(table.read_bytes().splitlines()) == 8                     # one name takes two lines
+    relative = ["predict", home / "colours.dmn4", "=1+1.png", "--csv", tmp_path / "r.csv"]
+    monkeypatch.chdir(inbox)
+    run(relative, capsys)
+    assert (tmp_path / "r.csv").read_text().splitlines()[1].startswith("'=1+1.png,red,")
+
+
 @pytest.mark.parametrize("link", [False, True])
 def test_pictures_are_sorted_into_folders_and_none_is_overwritten(home, tmp_path, capsys, link):
     other = tmp_path / "other"
@@ -171,6 +225,8 @@ def test_a_file_that_still_grows_is_waited_for(tmp_path, monkeypatch):
     (["predict", "colours.dmn4"], "no pictures were named"),
     (["predict", "colours.dmn4", "--watch", "gone"], "there is no folder 'gone'"),
     (["predict", "colours.dmn4", "inbox", "--resume"], "--resume goes on with the table of --csv FILE"),
+    (["predict", "colours.dmn4", "inbox", "--csv", "t.csv", "--retry-errors"], "--retry-errors tries again what"),
+    (["predict", "gone.dmn4", "inbox", "--csv", "t.csv"], "there is no file 'gone.dmn4'"),
     (["predict", "colours.dmn4", "inbox/broken.jpg"], "none of the 1 pictures can be read; the first: cannot read"),
     (["predict", "small.safetensors", "inbox"], "no classifier of dmn4"),
     (["fit", "gone", "-o", "a.dmn4"], "there is no folder 'gone'"),

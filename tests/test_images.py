@@ -250,6 +250,30 @@ def test_links_in_a_circle_end(tmp_path):
     assert find_images(tmp_path) == [tmp_path / "a" / "1.jpg"]
 
 
+def test_a_link_to_a_folder_above_does_not_bring_what_lies_beside(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        halves().save(tmp_path / "photos" / name / f"{name}.png")
+    (tmp_path / "photos" / "b" / "up").symlink_to(tmp_path / "photos")
+    (tmp_path / "photos" / "b" / "far up").symlink_to(tmp_path)
+    assert [path.name for path in find_images(tmp_path / "photos" / "b")] == ["b.png"]
+
+
+def test_a_folder_that_cannot_be_listed_is_a_warning(tmp_path, monkeypatch):
+    (tmp_path / "locked").mkdir()
+    halves().save(tmp_path / "a.png")
+    listed = os.scandir
+
+    def scan(folder):
+        if str(folder).endswith("locked"):
+            raise PermissionError(13, "Permission denied", str(folder))
+        return listed(folder)
+
+    monkeypatch.setattr(os, "scandir", scan)
+    with pytest.warns(UserWarning, match="left out: cannot list the folder '.*locked': Permission denied"):
+        assert [path.name for path in find_images(tmp_path)] == ["a.png"]
+
+
 def test_linked_folders_are_followed(tmp_path):
     (tmp_path / "far").mkdir()
     (tmp_path / "far" / "1.jpg").touch()

@@ -9,12 +9,15 @@ from ..errors import InputError
 
 
 def checked_labels(y: Iterable[Hashable]) -> np.ndarray:
-    """Labels as an array (n,), text or numbers; anything else is an InputError."""
+    """Labels as an array (n,), all text or all numbers, each as it was given; anything else is an InputError."""
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import column_or_1d
 
     try:
-        labels = column_or_1d(y if isinstance(y, np.ndarray) else np.array(list(y)), warn=True)
+        given = y if isinstance(y, np.ndarray) else list(y)
+        labels = column_or_1d(np.asarray(given), warn=True)
+        check_kind(labels)
+        check_kept(given, labels)
         check_classification_targets(labels)
     except InputError:
         raise
@@ -23,6 +26,23 @@ def checked_labels(y: Iterable[Hashable]) -> np.ndarray:
     if not len(labels):
         raise InputError("y is empty; a classifier needs pictures of at least two classes")
     return labels
+
+
+def check_kind(labels: np.ndarray) -> None:
+    """Raise an InputError unless the labels are of a kind that a model file can hold."""
+    texts = labels.dtype.kind == "O" and all(isinstance(label, str) for label in labels.tolist())
+    if labels.dtype.kind not in "biufU" and not texts:
+        found = type(labels.tolist()[0]).__name__ if labels.dtype.kind == "O" and len(labels) else str(labels.dtype)
+        raise InputError(f"Unknown label type: {found}; give text or numbers, such as str(label) of each")
+
+
+def check_kept(given: Iterable[Hashable], labels: np.ndarray) -> None:
+    """Raise an InputError if two labels that differ have become one, or might: 1 and "1", or 2**53 + 1 and 0.5."""
+    if isinstance(given, np.ndarray):
+        return
+    for before, after in zip(given, labels.tolist(), strict=True):
+        if before != after:
+            raise InputError(f"label {before!r} would become {after!r}: give labels that are all text or all numbers")
 
 
 def joined_labels(known: np.ndarray, new: np.ndarray) -> np.ndarray:

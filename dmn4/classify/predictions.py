@@ -1,7 +1,6 @@
-"""Predictions as rows, unreadable pictures among them: streamed, written as CSV or JSON, sorted into folders."""
+"""Predictions as rows, unreadable pictures among them: streamed, written as CSV or JSON."""
 
-import csv
-import io
+import hashlib
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,9 +12,10 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..files import write_file
+from ..files import check_regular, write_file
 from ..images import Source, describe_source
 from ..images.looks import batches, read_pixels
+from .cells import is_text, on_screen, read_table, table_text
 
 if TYPE_CHECKING:
     from .plain import PlainClassifier
@@ -51,8 +51,9 @@ class Prediction:
     @property
     def line(self) -> str:
         """This prediction as a line of text: picture, label, probability or error, with tabs between them."""
-        row = self.row
-        return f"{self.name}\t" + (f"error: {self.error}" if self.error else f"{row['label']}\t{row['probability']}")
+        row = {column: on_screen(text) for column, text in self.row.items()}
+        return f"{row['image']}\t" + (f"error: {row['error']}" if self.error
+                                      else f"{row['label']}\t{row['probability']}")
 
     @property
     def as_dict(self) -> dict[str, Any]:
@@ -96,28 +97,41 @@ def judge(classifier: "PlainClassifier", pixels: Tensor, reject: bool) -> list[d
     return said
 
 
-# ------------------------------------------------------------------------------------------------------ in and out
+# ------------------------------------------------------------------------------------------------------- as a table
 
 class Table:
     """Rows of predictions, kept in a CSV file if one is named: replaced as a whole every half minute and at the end.
 
-    With `resume` the rows that the file holds already are kept, and `done` tells which pictures they are of.
+    Each row names the model it comes from. With `resume` the rows that the file holds already are kept, if they are of
+    the same model, and `done` tells which pictures they are of; with `retry` those that are errors are dropped.
     """
 
-    def __init__(self, path: Path | None = None, resume: bool = False) -> None:
+    def __init__(self, path: Path | None = None, model: str = "", resume: bool = False, retry: bool = False) -> None:
         if resume and path is None:
             raise InputError("--resume goes on with the table of --csv FILE: name it")
-        self.path, self.saved = path, time.monotonic()
-        self.rows = read_csv(path) if path is not None and resume else []
+        if retry and not resume:
+            raise InputError("--retry-errors tries again what --resume finds in the table: give both")
+        self.path, self.model, self.saved = path, model, time.monotonic()
+        self.rows = self._rows_before(path, retry) if path is not None and resume else []
         self.done = {row["image"] for row in self.rows}
-        self.errors = self.count = 0
+        self.errors = self.count = self.odd_names = 0
         self.first_error = ""
+
+    def _rows_before(self, path: Path, retry: bool) -> list[dict[str, str]]:
+        """The rows of an earlier run; an InputError that names the first that comes from another model."""
+        rows = read_table(path, (*COLUMNS, "model"))
+        other = next((row["model"] for row in rows if row["model"] != self.model), None)
+        if other is not None:
+            raise InputError(f"{str(path)!r} holds rows of {other!r}, not of {self.model!r}: go on with that one, "
+                             "or start a new table")
+        return [row for row in rows if not (retry and row["error"])]
 
     def add(self, prediction: Prediction) -> None:
         """Take one more row; the picture itself is not kept."""
-        self.rows.append(prediction.row)
+        self.rows.append(prediction.row | {"model": self.model})
         self.count += 1
         self.errors += bool(prediction.error)
+        self.odd_names += not is_text(prediction.name)
         self.first_error = self.first_error or prediction.error
         if time.monotonic() - self.saved > SAVE_EVERY:
             self.save()
@@ -125,21 +139,15 @@ class Table:
     def save(self) -> None:
         """Write the file, whole or not at all."""
         if self.path is not None:
-            out = io.StringIO()
-            writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(self.rows)
-            write_file(self.path, out.getvalue())
+            write_file(self.path, table_text((*COLUMNS, "model"), self.rows))
         self.saved = time.monotonic()
 
 
-def read_csv(path: Path) -> list[dict[str, str]]:
-    """The rows of a table of predictions; none if there is no such file."""
-    if not path.is_file():
-        return []
-    with open(path, newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        rows = list(reader)
-    if tuple(reader.fieldnames or ()) != COLUMNS:
-        raise InputError(f"{str(path)!r} is not a table of predictions: its first line is {reader.fieldnames}")
-    return rows
+def model_name(path: Path, reject: object = False) -> str:
+    """What tells the answers of this model file from those of any other: its name, content, and how it is asked."""
+    import dmn4
+
+    check_regular(path)
+    with open(path, "rb") as file:
+        content = hashlib.file_digest(file, "sha256").hexdigest()
+    return f"{path.name} {content[:12]} (dmn4 {dmn4.__version__})" + (f" reject={reject}" if reject else "")

@@ -1,8 +1,5 @@
-"""Pictures on disk, before and after: which can be read, where each one goes, which have just arrived."""
+"""Pictures on disk: which can be read, which have just arrived."""
 
-import filecmp
-import os
-import shutil
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +9,6 @@ from pathlib import Path
 from ..data.folders import ImageSet
 from ..errors import InputError
 from ..images import SUFFIXES, Source, find_images, read_image
-from .predictions import UNKNOWN, Prediction
 
 
 def gather(paths: Sequence[Path]) -> list[Path]:
@@ -65,46 +61,23 @@ def why_unreadable(source: Source) -> str:
     return ""
 
 
-def sort_into(folder: Path, prediction: Prediction, link: bool = False) -> Path | None:
-    """Copy (or link) a picture into folder/label, or folder/unknown; returns where. An unreadable one stays behind.
-
-    A different picture of the same name gets a number behind its name; the same one is not copied twice.
-    """
-    if prediction.error:
-        return None
-    source = Path(str(prediction.image))
-    home = folder / folder_name(UNKNOWN if prediction.label is None else str(prediction.label))
-    home.mkdir(parents=True, exist_ok=True)
-    target, number = home / source.name, 1
-    while target.exists() and not filecmp.cmp(source, target, shallow=False):
-        number += 1
-        target = home / f"{source.stem}-{number}{source.suffix}"
-    if not target.exists():
-        target.symlink_to(source.resolve()) if link else copy_whole(source, target)
-    return target
-
-
-def folder_name(label: str) -> str:
-    """A label as the name of a folder: never a way out of the folder above it."""
-    return label.replace(os.sep, "_").replace("\0", "_").strip(". ") or "_"
-
-
-def copy_whole(source: Path, target: Path) -> None:
-    """Copy a file so that the target is there whole or not at all."""
-    draft = target.with_name(f".{target.name}.{os.getpid()}.part")
-    shutil.copy2(source, draft)
-    os.replace(draft, target)
-
-
 def arrivals(folder: Path, pause: float = 1.0) -> Iterator[Path]:
     """The pictures of a folder as they arrive, those already there first; each once it has stopped growing. No end."""
     sizes: dict[Path, int] = {}
     done: set[Path] = set()
     while True:
         for path in find_images(folder):
-            size = path.stat().st_size
-            if path not in done and sizes.get(path) == size:
+            size = size_of(path)
+            if path not in done and size >= 0 and sizes.get(path) == size:
                 done.add(path)
                 yield path
             sizes[path] = size
         time.sleep(pause)
+
+
+def size_of(path: Path) -> int:
+    """The bytes of a file; -1 if it was taken away in this moment."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return -1

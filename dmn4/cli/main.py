@@ -1,5 +1,6 @@
 """The root of the command line: every group of commands, and what a mistake looks like."""
 
+import io
 import sys
 from typing import Annotated
 
@@ -37,6 +38,8 @@ def root(version: Annotated[bool, typer.Option("--version", callback=show_versio
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; a mistake of the user is one line and exit code 2, Ctrl-C is exit code 130."""
+    if isinstance(sys.stdout, io.TextIOWrapper):                   # a name that the terminal cannot show is no mistake
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app(args=arguments, standalone_mode=False)
     except InputError as error:

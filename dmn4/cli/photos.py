@@ -83,17 +83,21 @@ def predict(model: Model,
             link: Annotated[bool, typer.Option("--link", help="With --sort-into: link in place of copying.")] = False,
             watch: Annotated[Path | None, typer.Option(help="Go on with what arrives in this folder, until Ctrl-C.")]
             = None, resume: Annotated[bool, typer.Option("--resume", help="Skip what is in the --csv file.")] = False,
-            ) -> None:
+            retry_errors: Annotated[bool, typer.Option("--retry-errors", help="With --resume: try again what could not "
+                                                                              "be read.")] = False) -> None:
     """Name the class of every picture, one line each; an unreadable one is a line with its error."""
     from dmn4.classify import predictions, sorting
     from dmn4.classify.plain import PlainClassifier, opened
+    from dmn4.classify.sorted_folder import SortedFolder
     from dmn4.data.folders import existing_folder
 
     if not images and watch is None:
         raise InputError("no pictures were named: give files, folders, or --watch FOLDER")
     paths = sorting.gather(images) if images else []
     arriving = sorting.arrivals(existing_folder(watch)) if watch else iter(())
-    table = predictions.Table(csv, resume)
+    name = predictions.model_name(model, reject) if csv else ""
+    table = predictions.Table(csv, name, resume, retry_errors)
+    folder = None if sort_into is None else SortedFolder(sort_into, link)
     classifier = opened(PlainClassifier, model)
     if reject and not classifier.calibration_.rejects:
         note("uncalibrated: nothing could be held out when the model was fitted, so no picture is rejected")
@@ -103,9 +107,9 @@ def predict(model: Model,
     start, said = time.monotonic(), []
     try:
         for prediction in rows:
+            if folder is not None:
+                folder.take(prediction)                            # first: what is in the table is in its place
             table.add(prediction)
-            if sort_into is not None:
-                sorting.sort_into(sort_into, prediction, link)
             if as_json:
                 said.append(prediction.as_dict)
             else:
@@ -119,6 +123,8 @@ def predict(model: Model,
             typer.echo(json.dumps(said, indent=1))
         if table.count:
             note(summary(table.count, table.errors, time.monotonic() - start))
+        if table.odd_names and csv:
+            note(f"{table.odd_names:,} names of pictures are no UTF-8 text; {str(csv)!r} holds them byte for byte")
     if table.errors and table.errors == table.count:
         raise InputError(f"none of the {table.count} pictures can be read; the first: {table.first_error}")
 

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,20 +42,39 @@ Source: TypeAlias = str | Path | bytes | np.ndarray | Image.Image | Crop
 
 
 def find_images(folder: str | Path) -> list[Path]:
-    """Paths of the image files in and below `folder`, sorted; hidden names and circles of links are passed over."""
+    """Paths of the image files in and below `folder`, sorted; hidden names are passed over.
+
+    So are links that lead back to a folder already read, or up to one that holds `folder`: what lies beside it does
+    not lie in it.
+    """
     return sorted(path for path in _walk(Path(folder)) if path.suffix.lower() in SUFFIXES and path.is_file())
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    seen: set[tuple[int, int]] = set()
-    for here, folders, files in os.walk(folder, followlinks=True):
-        status = os.stat(here)
-        if (status.st_dev, status.st_ino) in seen:                 # a link back to a folder that was already read
+    seen = {_identity(parent) for parent in Path(os.path.realpath(folder)).parents}
+    for here, folders, files in os.walk(folder, followlinks=True, onerror=_warn_unlisted):
+        identity = _identity(here)
+        if identity in seen:
             folders.clear()
             continue
-        seen.add((status.st_dev, status.st_ino))
+        seen.add(identity)
         folders[:] = sorted(name for name in folders if not is_hidden(name))
         yield from (Path(here, name) for name in files if not is_hidden(name))
+
+
+def _identity(folder: str | Path) -> tuple[int, int] | None:
+    """What two names of one folder share; None if it was taken away in this moment."""
+    try:
+        status = os.stat(folder)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _warn_unlisted(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        warnings.warn(f"left out: cannot list the folder {str(error.filename)!r}: {error.strerror}",
+                      stacklevel=4)
 
 
 def is_hidden(name: str) -> bool:
