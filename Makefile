@@ -1,9 +1,9 @@
 # make demo, make test: both set up .venv on the first run and are quick afterwards.
 PYTHON ?= python3
 BIN := .venv/bin
-EXTRAS := all,test,dev
+EXTRAS := all,test,dev,docs
 
-.PHONY: setup browser demo test test-slow lint bench clean
+.PHONY: setup browser demo test test-slow lint docs docs-check docs-serve bench clean
 
 setup: .venv/.ready
 
@@ -32,8 +32,20 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# The site, strictly: a broken link or an unknown name is an error, and the notebooks run.
+docs: setup
+	$(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+# The same without running the notebooks, whose cells the tests run: a quarter of a minute.
+docs-check: setup
+	$(BIN)/sphinx-build -q -W --keep-going -D nb_execution_mode=off -d docs/_build/check docs docs/_build/check/html
+
+docs-serve: docs
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory docs/_build/html 8080
+
 bench: setup
 	$(BIN)/dmn4 benchmark heads
 
 clean:
-	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist docs/_build docs/reference/generated *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

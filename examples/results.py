@@ -9,6 +9,7 @@ A page holds a table between `<!-- table: CARD -->` and `<!-- end -->`; `KINDS` 
 
 import csv
 import json
+import os
 import re
 import statistics
 from pathlib import Path
@@ -21,7 +22,8 @@ from dmn4.reproduce.published import FINE_GRAINED, ODM, RANK, SOTA_CONV4
 from dmn4.training.pretrain import count_places
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in ("results.md", "methods.md", "training.md"))]
+PAGES = [ROOT / name for name in
+         ("README.md", "docs/results.md", "docs/research/methods.md", "docs/research/training.md")]
 LABELS = {"miniimagenet": "miniImageNet", "cub": "CUB"}
 BLOCK = re.compile(r"<!-- (\w+): ([^>]*?) -->\n.*?<!-- end -->", re.DOTALL)
 
@@ -215,11 +217,14 @@ KINDS = {"table": table, "summary": summary, "places": places, "seeds": seeds, "
          "speed": heads_of_all, "evaluation": evaluation}
 
 
-def refresh(text: str) -> str:
-    """A page with every table rewritten from its card."""
+def refresh(page: Path) -> str:
+    """The text of a page with every table rewritten from its card."""
+    cards = os.path.relpath(ROOT / "docs" / "results", page.parent)
+
     def written(found: re.Match[str]) -> str:
-        return f"<!-- {found[1]}: {found[2]} -->\n{KINDS[found[1]](*found[2].split())}\n<!-- end -->"
-    return BLOCK.sub(written, text)
+        table = KINDS[found[1]](*found[2].split()).replace("](results/", f"]({cards}/")
+        return f"<!-- {found[1]}: {found[2]} -->\n{table}\n<!-- end -->"
+    return BLOCK.sub(written, page.read_text())
 
 
 # ------------------------------------------------------------------------------------------- accuracy against CPU hours
@@ -268,5 +273,5 @@ def draw_hours(path: Path) -> None:
 
 if __name__ == "__main__":
     for page in PAGES:
-        page.write_text(refresh(page.read_text()))
+        page.write_text(refresh(page))
     draw_hours(ROOT / "docs" / "pictures" / "hours.jpg")

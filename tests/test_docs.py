@@ -11,8 +11,9 @@ from dmn4.data.samples import draw_clutter
 from dmn4.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCKS = [pytest.param(block, id=f"{page.name}-{number}") for page in PAGES
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md",
+         *(page for page in sorted((ROOT / "docs").rglob("*.md")) if not {"_build", "generated"} & {*page.parts})]
+BLOCKS = [pytest.param(block, id=f"{page.relative_to(ROOT).as_posix()}-{number}") for page in PAGES
           for number, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL), 1)]
 
 
@@ -37,7 +38,7 @@ def test_python_blocks_run(block, desk, monkeypatch):
     exec(compile(block, "documentation", "exec"), {"__name__": "documentation"})
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_point_to_files_that_exist(page):
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
     missing = [link for link in links if not (page.parent / link).exists()]
@@ -45,7 +46,7 @@ def test_links_point_to_files_that_exist(page):
 
 
 def test_the_table_of_methods_names_every_method_in_order():
-    table = (ROOT / "docs" / "methods.md").read_text().split("## Published")[0]
+    table = (ROOT / "docs" / "research" / "methods.md").read_text().split("## Published")[0]
     assert re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE) == list(METHODS)
 
 
@@ -57,12 +58,12 @@ def example(name):
     return module
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/results.md", "docs/methods.md", "docs/training.md"])
+@pytest.mark.parametrize("page", example("results").PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_published_tables_are_those_of_their_cards(page):
     results = example("results")
-    text = (ROOT / page).read_text()
+    text = page.read_text()
     assert results.BLOCK.search(text)
-    assert results.refresh(text) == text, "run python examples/results.py"
+    assert results.refresh(page) == text, "run python examples/results.py"
 
 
 @pytest.fixture(scope="session")

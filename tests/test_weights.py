@@ -15,7 +15,7 @@ from dmn4.methods import build_method
 from dmn4.training.validation import correct_share
 
 FILES = {path.stem: path for path in sorted(SHIPPED.glob("*.safetensors"))}
-# The beginning of each file's SHA-256, as docs/weights.md has it.
+# The beginning of each file's SHA-256, as docs/research/weights.md has it.
 HASHES = {"conv4-classic-cub": "8b1b9c047ee7959e", "conv4-classic-miniimagenet": "923f5a1683c46ca0",
           "conv4-cub": "8e4544b00bc20c00", "conv4-miniimagenet": "919cfe4c3130e7c5"}
 

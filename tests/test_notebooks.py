@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-NOTEBOOK = Path(__file__).parents[1] / "examples" / "own_images.ipynb"
+NOTEBOOK = Path(__file__).parents[1] / "docs" / "notebooks" / "own_photographs.ipynb"
 
 
 def test_the_notebook_runs_from_top_to_bottom():

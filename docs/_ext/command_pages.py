@@ -1,0 +1,77 @@
+"""One page of Markdown for each command of the command line, from what `--help` is made of."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+
+from dmn4.cli.main import app
+
+
+def command_pages() -> dict[str, str]:
+    """The pages by name: "dmn4-data-inspect" -> Markdown."""
+    return {"-".join(words): page(words, command)
+            for words, command in commands(typer.main.get_command(app), ("dmn4",))}
+
+
+def commands(group: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command below a group, with the words that call it."""
+    for name, command in group.commands.items():
+        below = (*words, name)
+        yield from commands(command, below) if hasattr(command, "commands") else [(below, command)]
+
+
+def page(words: tuple[str, ...], command: Any) -> str:
+    """What the command does, an example, its arguments, and its options in their groups."""
+    about, example = split_example(f"{command.help}\n\n{command.epilog or ''}")
+    arguments = [one for one in command.params if one.param_type_name == "argument"]
+    options = [one for one in command.params if one.param_type_name == "option" and one.name != "help"]
+    usage = " ".join([*words, *map(argument_name, arguments), "[OPTIONS]"])
+    parts = [f"# {' '.join(words)}", about, f"```text\n{usage}\n```"]
+    if example:
+        parts.append(f"Example:\n\n```bash\n{example}\n```")
+    if arguments:
+        parts.append(table("Argument", [(f"`{argument_name(one)}`", one.help or "") for one in arguments]))
+    for panel in dict.fromkeys(one.rich_help_panel for one in options):
+        rows = [(option_names(one), described(one)) for one in options if one.rich_help_panel == panel]
+        parts += [f"## {panel or 'Options'}", table("Option", rows)]
+    return "\n\n".join(parts) + "\n"
+
+
+def split_example(text: str) -> tuple[str, str]:
+    """The help text without its example, and the example's command."""
+    about, _, example = text.partition("Example: ")
+    paragraphs = [" ".join(part.split()) for part in about.strip().split("\n\n")]
+    return escaped("\n\n".join(paragraphs)), " ".join(example.split())
+
+
+def table(kind: str, rows: list[tuple[str, str]]) -> str:
+    """Two columns: names and what they are."""
+    return "\n".join([f"| {kind} | What it is |", "|---|---|", *(f"| {name} | {text} |" for name, text in rows)])
+
+
+def argument_name(argument: Any) -> str:
+    """An argument as --help writes it."""
+    name = argument.metavar or argument.name.upper()
+    return f"{name}{'...' * (argument.nargs == -1)}"
+
+
+def option_names(option: Any) -> str:
+    """All spellings of an option, unbroken."""
+    return " ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
+
+
+def described(option: Any) -> str:
+    """The help of an option, and its default if it has one that says something."""
+    text = escaped(re.sub(r"\[/?\w+\]", "", option.help or "")).rstrip(".")
+    default = option.default
+    if default in (None, False, "", ()) or callable(default):
+        return text + "."
+    return f"{text}. Default: `{'yes' if default is True else default}`."
+
+
+def escaped(text: str) -> str:
+    """Text that Markdown shows as it is, outside of code."""
+    parts = re.split(r"(`[^`]*`)", text)
+    return "".join(part if part.startswith("`") else re.sub(r"([*_<>|$\[\]])", r"\\\1", part) for part in parts)

@@ -1,0 +1,27 @@
+"""The reference pages that are generated from the code when the site is built: commands, and the HTTP interface."""
+
+from pathlib import Path
+
+from command_pages import command_pages
+from http_page import http_page
+from sphinx.application import Sphinx
+
+FOLDER = Path(__file__).parents[1] / "reference" / "generated"
+
+
+def write_pages(app: Sphinx) -> None:
+    """Write every page whose text has changed, and remove those that nothing writes any more."""
+    pages = command_pages() | {"http": http_page()}
+    FOLDER.mkdir(exist_ok=True)
+    for name, text in pages.items():
+        path = FOLDER / f"{name}.md"
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+    for path in FOLDER.glob("*.md"):
+        if path.stem not in pages:
+            path.unlink()
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("builder-inited", write_pages)
+    return {"parallel_read_safe": True}
