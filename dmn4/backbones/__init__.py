@@ -4,12 +4,13 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from dmn4.errors import choose
+from dmn4.errors import InputError, choose
 
 from . import conv4, efficientnet, resnet12, wrn
 from .base import Backbone
 from .efficientnet import EfficientNetLite
 from .loading import check_weights, construct, fill, find_weights
+from .named import KINDS, OWN, build_outside, is_outside
 
 BACKBONES: dict[str, Callable[..., Backbone]] = {
     "conv4": conv4.Conv4,                                         # 84 -> 19x19x64
@@ -28,9 +29,14 @@ FORMS = {"conv4-classic": conv4.FORMS, "resnet12": resnet12.FORMS, "wrn28-10": w
 def build_backbone(name: str, weights: str | Path | None = None, **options: str | float) -> Backbone:
     """The backbone of this name; `weights` is None (random), a shipped name, or a .safetensors file.
 
-    Options that a weights file was trained with need not be repeated.
+    Options that a weights file was trained with need not be repeated. A name such as "hf:facebook/dinov2-small" or
+    "onnx:dino.onnx" means a network from elsewhere, which brings its own weights.
     """
-    make = BACKBONES[choose("backbone", name, BACKBONES)]
+    if is_outside(name):
+        if weights not in (None, OWN):
+            raise InputError(f"backbone {name!r} brings its own weights: leave weights={str(weights)!r} out")
+        return build_outside(name, options)
+    make = BACKBONES[choose("backbone", name, [*BACKBONES, *KINDS])]
     if weights is None:
         return construct(name, make, options)
     found = find_weights(name, weights)

