@@ -18,9 +18,9 @@ from dmn4.training.pretrain import (
     distillation,
     load_network,
     pretrain,
-    window,
 )
 from dmn4.training.runs import read_log
+from dmn4.training.setup import window
 
 RECIPE = RECIPES["pretrain"]
 

@@ -10,6 +10,7 @@ from lightning_fabric import Fabric
 from torch.testing import assert_close
 from toy_runs import RECIPES, TRAIN, VAL, run_stage
 
+from dmn4.backbones.conv4 import Conv4
 from dmn4.data.samples import draw_clutter
 from dmn4.episodes.maps import MapStore
 from dmn4.errors import InputError
@@ -17,6 +18,7 @@ from dmn4.files import load_tensors
 from dmn4.methods import build_method
 from dmn4.recipes import TRAINING, adjusted
 from dmn4.seeds import mixed_seed
+from dmn4.training.averages import Average
 from dmn4.training.checkpoints import load_model
 from dmn4.training.runs import read_log
 from dmn4.training.setup import set_learning_rate, start_optimizer, transforms
@@ -68,7 +70,29 @@ def test_episodes_of_one_batch_share_its_embedding():
         assert (of_support[:, None] == of_query).sum() == 3 * 4
 
 
-@pytest.mark.parametrize("name", ["train", "shared", "no reuse"])
+def test_episodes_that_are_searched_together_cost_one_embedding_and_give_what_each_gives_alone():
+    recipe = replace(RECIPES["searched"], step_episodes=6, shots=2)
+    model = start_model(recipe).eval()
+    one, = step_batches(TRAIN.labels, recipe, 0)
+    images, episodes = prepare(one, TRAIN, transforms(recipe)[0], (), 0)
+    assert all(episode.support.max() < one.support <= episode.query.min() for episode in episodes)
+    together, alone = (EpisodeLoss(model)(images, episodes, support) for support in (one.support, 0))
+    assert_close(together.loss, alone.loss)
+    assert_close(together.accuracy, alone.accuracy)
+    for episode in episodes:
+        of_support, of_query = TRAIN.labels[one.rows[episode.support]], TRAIN.labels[one.rows[episode.query]]
+        assert of_support.tolist() == np.repeat(of_query[::4], 2).tolist()
+
+
+@pytest.mark.parametrize(("more", "message"), [({"shots": 3}, "2 support images of each class has no episodes with 3"),
+                                               ({"queries": 5}, "4 query images of each class has no episodes with 5"),
+                                               ({"ways": 5}, "4 classes, fewer than the 5 ways")])
+def test_a_batch_that_is_too_small_for_its_episodes_is_refused(more, message):
+    with pytest.raises(InputError, match=message):
+        step_batches(TRAIN.labels, replace(RECIPES["searched"], **more), 0)
+
+
+@pytest.mark.parametrize("name", ["train", "shared", "searched", "no reuse"])
 def test_processes_share_the_episodes_of_a_step_and_leave_none_out(name):
     recipe = replace(RECIPES.get(name, replace(RECIPE, reuse="no")), step_episodes=4)
 
@@ -114,6 +138,40 @@ def test_without_reuse_no_image_comes_twice_in_an_epoch_until_it_runs_dry():
 def test_episodes_without_reuse_refuse_what_they_would_ignore(more):
     with pytest.raises(InputError, match="set reuse=yes"):
         step_batches(TRAIN.labels, replace(RECIPE, reuse="no", **more), 0)
+
+
+def test_early_episodes_may_see_smaller_crops(tmp_path):
+    sides, embed = [], Conv4.features
+
+    def features(self, images):
+        sides.append(images.shape[-1])
+        return embed(self, images)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Conv4, "features", features)
+        train(TRAIN, tmp_path, replace(RECIPES["searched"], epochs=2, episodes=4, early_share=0.5), shown=False)
+    assert sides == [20, 20, 24, 24]
+
+
+@pytest.mark.parametrize("stage", ["pretrain", "train"])
+def test_a_running_mean_of_the_weights_is_what_is_kept(stage, tmp_path):
+    recipe = replace(RECIPES[stage], epochs=1, average=0.5, norm="frozen" if stage == "train" else "batch")
+    steps, seen = [], Average.update
+
+    def update(self):
+        seen(self)
+        steps.append({name: value.clone() for name, value in self.learning.backbone.state_dict().items()})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Average, "update", update)
+        run = run_stage(stage, tmp_path, recipe=recipe)
+    kept, _ = load_tensors(run.folder / "backbone.safetensors")
+    name = "blocks.0.0.weight"
+    mean = steps[0][name]                                     # the first weights are the mean of themselves
+    for step in steps[1:]:
+        mean = torch.lerp(mean, step[name], 0.5)
+    assert_close(kept[name], mean)
+    assert not torch.equal(kept[name], steps[-1][name])
 
 
 @pytest.mark.parametrize("stage", ["pretrain", "train"])

@@ -17,6 +17,8 @@ RECIPES = {
     "train": Training(**SMALL, epochs=5, episodes=12, step_episodes=2, queries=4, ways=3, lr=0.01, validate_ways=3),
     "shared": Training(**SMALL, epochs=5, episodes=12, step_episodes=2, queries=4, ways=3, lr=0.01, validate_ways=3,
                        batch_classes=4, batch_images=6, clip=1.0),
+    "searched": Training(**SMALL, epochs=5, episodes=12, step_episodes=2, queries=4, ways=3, lr=0.01, validate_ways=3,
+                         batch_classes=4, batch_images=6, batch_support=2, average=0.9, early_size=20),
 }
 
 

@@ -37,6 +37,9 @@ class Recipe:
     decay: float = setting(0.1, "factor of each step")
     factors: str = setting("", "share of `lr` after each milestone, such as 0.06,0.012; replaces `decay`")
     clip: float = setting(0.0, "largest norm of the gradient (0: any)")
+    average: float = setting(0.0, "decay of a running mean of the weights, which is measured and kept (0: no mean)")
+    early_size: int = setting(0, "side of the crops in the early epochs (0: as later)")
+    early_share: float = setting(0.5, "share of the epochs that are early")
     norm: str = setting("batch", "batch norm in training: batch (its own statistics) or frozen")
     seed: int = setting(0, "of weights, order, augmentation and episodes")
     validate: str = setting("dmn4", "method that measures progress on val")
@@ -65,8 +68,6 @@ class Pretraining(Recipe):
     distill: float = setting(0.5, "share of the loss that the teacher gives")
     distill_temperature: float = setting(4.0, "temperature of teacher and student")
     batch: int = setting(128, "images a step, over all processes")
-    early_size: int = setting(0, "side of the crops in the early epochs (0: as later)")
-    early_share: float = setting(0.5, "share of the epochs that are early")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +83,7 @@ class Training(Recipe):
     step_episodes: int = setting(1, "episodes a step, over all processes")
     batch_classes: int = setting(0, "classes in a batch of embeddings that many episodes share (0: embed each episode)")
     batch_images: int = setting(0, "images of each class in such a batch")
+    batch_support: int = setting(0, "of these, support images, searched once for all episodes of the step (0: any)")
     unlabelled: int = setting(0, "unlabelled images of each class, for the semi-supervised methods")
     distractors: int = setting(0, "further classes that only give unlabelled images")
     labelled: float = setting(1.0, "share of each class that is labelled; unlabelled images come from the rest")

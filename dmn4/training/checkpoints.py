@@ -17,19 +17,25 @@ from .model import FewShotModel
 
 # ---------------------------------------------------------------------------------------------- the state of a training
 
-def save_state(path: Path, network: nn.Module, optimizer: torch.optim.Optimizer, about: Mapping[str, Any]) -> None:
-    """Write everything a training needs to go on: weights, optimiser state and its own notes, in one file."""
+def save_state(path: Path, network: nn.Module, optimizer: torch.optim.Optimizer, about: Mapping[str, Any],
+               mean: nn.Module | None = None) -> None:
+    """Write everything a training needs to go on: weights, their mean, optimiser state and its own notes."""
     state = optimizer.state_dict()["state"]                   # parameter number -> name -> tensor
     tensors = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
     tensors |= {f"optimizer.{number}.{name}": value for number, values in state.items()
                 for name, value in values.items() if isinstance(value, Tensor)}
+    if mean is not None:
+        tensors |= {f"mean.{name}": tensor for name, tensor in mean.state_dict().items()}
     save_tensors(path, tensors, about)
 
 
-def load_state(path: Path, network: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, str]:
-    """Fill network and optimiser from `path`; returns the notes. Groups (learning rates) stay as they were built."""
+def load_state(path: Path, network: nn.Module, optimizer: torch.optim.Optimizer,
+               mean: nn.Module | None = None) -> dict[str, str]:
+    """Fill network, mean and optimiser from `path`; returns the notes. Groups (learning rates) stay as built."""
     tensors, about = load_tensors(path)
     fill(network, part(tensors, "network."), str(path))
+    if mean is not None:
+        fill(mean, part(tensors, "mean."), str(path))
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in part(tensors, "optimizer.").items():
         number, key = name.split(".", 1)

@@ -20,11 +20,13 @@ from ..files import fill, load_tensors, part, read_json
 from ..methods.heads import ArcHead, CosineHead, ImageToClassHead, LinearHead, MarginHead, ReconstructionHead
 from ..recipes import Pretraining, adjusted
 from ..seeds import generator, mixed_seed
+from .averages import Average
 from .checkpoints import save_backbone
 from .runs import Meter, Run, progress, write_card
 from .setup import (
     check_finite,
     check_recipe,
+    early_window,
     end_epoch,
     origin,
     part_in_order,
@@ -152,8 +154,7 @@ def batches(images: ImageSet, recipe: Pretraining, start: int, rank: int = 0, wo
         rows = order[place * size : (place + 1) * size]                                  # (B,)
         chance = generator(recipe.seed, 2, step)
         inputs = transform(pictures(images, rows), chance)                        # (B, 3, h, w)
-        if recipe.early_size and epoch < recipe.early_share * recipe.epochs:
-            inputs = window(inputs, recipe.early_size, chance)
+        inputs = early_window(inputs, recipe, epoch, chance)
         share = inputs[rank::world].contiguous(memory_format=torch.channels_last)
         yield Batch(step, step / per_epoch, share, labels[rows][rank::world])
 
@@ -161,13 +162,6 @@ def batches(images: ImageSet, recipe: Pretraining, start: int, rank: int = 0, wo
 def steps_per_epoch(images: ImageSet, recipe: Pretraining) -> int:
     """Full batches in the data set, at least one."""
     return max(1, len(images) // recipe.batch)
-
-
-def window(inputs: Tensor, size: int, chance: torch.Generator) -> Tensor:
-    """One random square of all images, no larger than they are: (B, 3, h, w) -> (B, 3, size, size)."""
-    size = min(size, *inputs.shape[2:])
-    top, left = (int(torch.randint(side - size + 1, (), generator=chance)) for side in inputs.shape[2:])
-    return inputs[:, :, top : top + size, left : left + size]
 
 
 def pretrain(images: ImageSet, folder: str | Path, recipe: Pretraining, *, val: ImageSet | None = None,
@@ -194,10 +188,11 @@ def learn(run: Run, classifier: PretrainingNetwork, images: ImageSet, val: Image
     """The loop: every step one batch, every epoch a row in the log and, when it is time, a look at `val`."""
     teacher = fabric.to_device(load_network(Path(recipe.teacher))) if recipe.teacher else None
     network, optimizer = fabric.setup(classifier, start_optimizer(recipe, classifier))
-    notes = run.resume(classifier, optimizer.optimizer)
+    average = Average(classifier, recipe.average)
+    notes = run.resume(classifier, optimizer.optimizer, average.mean)
     start, best = int(notes["step"]), float(notes.get("best", "-inf"))
     meter = Meter(json.loads(notes.get("meter", "{}")))
-    backbone = classifier.backbone
+    backbone = average.network.backbone
     measure = Validation(val, recipe, backbone.out_channels) if val is not None else None
     per_epoch = steps_per_epoch(images, recipe)
     total = recipe.epochs * per_epoch
@@ -219,6 +214,7 @@ def learn(run: Run, classifier: PretrainingNetwork, images: ImageSet, val: Image
             if recipe.clip:
                 fabric.clip_gradients(network, optimizer, max_norm=recipe.clip)
             optimizer.step()
+            average.update()
 
             meter.add(loss=loss, accuracy=(logits.pooled.argmax(1) == labels).float().mean())
             bar.advance(meter.text())
@@ -227,10 +223,9 @@ def learn(run: Run, classifier: PretrainingNetwork, images: ImageSet, val: Image
                 best = end_epoch(run, recipe, done // per_epoch, best, meter.row(step=done, lr=rate),
                                  partial(measure, backbone) if measure else None, partial(keep, run, backbone))
             if run.is_due or done % per_epoch == 0:
-                run.save(classifier, optimizer.optimizer, step=done, best=best, meter=meter.sums)
+                run.save(classifier, optimizer.optimizer, average.mean, step=done, best=best, meter=meter.sums)
             if run.stopping:
                 return
-
 
 
 def keep(run: Run, backbone: Backbone, **result: float | None) -> None:

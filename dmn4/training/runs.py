@@ -48,22 +48,24 @@ class Run:
             write_json(path, self.settings)
         return (self.folder / "last.safetensors").exists()
 
-    def resume(self, network: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, str]:
-        """Fill network and optimiser with the last saved state and forget log rows that came after it; the notes."""
+    def resume(self, network: nn.Module, optimizer: torch.optim.Optimizer,
+               mean: nn.Module | None = None) -> dict[str, str]:
+        """Fill network, optimiser and mean with the last saved state, forget later log rows; returns the notes."""
         if not self.resumed:
             return {"step": "0"}
-        notes = load_state(self.folder / "last.safetensors", network, optimizer)
+        notes = load_state(self.folder / "last.safetensors", network, optimizer, mean)
         self.seconds = float(notes["seconds"])
         if self.writes:
             rows = [row for row in read_log(self.folder / "log.csv") if int(row["step"]) <= int(notes["step"])]
             write_file(self.folder / "log.csv", log_text(rows))
         return notes
 
-    def save(self, network: nn.Module, optimizer: torch.optim.Optimizer, **notes: Any) -> None:
+    def save(self, network: nn.Module, optimizer: torch.optim.Optimizer, mean: nn.Module | None = None,
+             **notes: Any) -> None:
         """Replace the saved state by the present one."""
         self.tick()
         if self.writes:
-            save_state(self.folder / "last.safetensors", network, optimizer, notes | {"seconds": self.seconds})
+            save_state(self.folder / "last.safetensors", network, optimizer, notes | {"seconds": self.seconds}, mean)
 
     def tick(self) -> None:
         """Count the time until now; the next save is due some minutes from here."""

@@ -103,6 +103,19 @@ def transforms(recipe: Recipe) -> tuple[Transform, Transform]:
     return train.scaled_to(recipe.size), test.scaled_to(recipe.size)
 
 
+def early_window(inputs: Tensor, recipe: Recipe, epoch: float, chance: torch.Generator) -> Tensor:
+    """The pictures of a step; in an early epoch one random square of all of them, where the recipe says so."""
+    early = recipe.early_size and epoch < recipe.early_share * recipe.epochs
+    return window(inputs, recipe.early_size, chance) if early else inputs
+
+
+def window(inputs: Tensor, size: int, chance: torch.Generator) -> Tensor:
+    """One random square of all images, no larger than they are: (B, 3, h, w) -> (B, 3, size, size)."""
+    size = min(size, *inputs.shape[2:])
+    top, left = (int(torch.randint(side - size + 1, (), generator=chance)) for side in inputs.shape[2:])
+    return inputs[:, :, top : top + size, left : left + size]
+
+
 def prepared(images: ImageSet, val: ImageSet | None, recipe: Recipe) -> tuple[ImageSet, ImageSet | None]:
     """Pictures to train on and to validate on, each decoded as its transform needs them."""
     train, test = transforms(recipe)

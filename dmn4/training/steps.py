@@ -31,13 +31,16 @@ def step_batches(labels: np.ndarray, recipe: Training, step: int, rank: int = 0,
     """What process `rank` of `world` does in a step. The step depends on (seed, step) alone, not on `world`.
 
     An ordinary episode is embedded by itself, so that its batch statistics are its own. With `batch_classes` all
-    episodes of the step are played over one batch of embeddings, which every process makes for itself.
+    episodes of the step are played over one batch of embeddings, which every process makes for itself; with
+    `batch_support` as well, some of its images are support images in all of them, and the others query images.
     """
     if choose("reuse", recipe.reuse, ("yes", "no")) == "no":
         drawn = without_reuse(labels, recipe, step, rank, world)
         return [embedded_alone(episode, rank + place * world) for place, episode in enumerate(drawn)]
     if recipe.batch_classes and (recipe.unlabelled or recipe.labelled < 1):
         raise InputError("a batch that many episodes share has no unlabelled images: set batch_classes=0")
+    if recipe.batch_support:
+        return [searched_together(labels, recipe, step, rank, world)]
     if recipe.batch_classes:
         batch = next(sample_episodes(labels, recipe.batch_classes, 1, recipe.batch_images - 1, episodes=1,
                                      seed=recipe.seed, start=step))
@@ -50,6 +53,37 @@ def step_batches(labels: np.ndarray, recipe: Training, step: int, rank: int = 0,
                             seed=recipe.seed, start=step * recipe.step_episodes + rank, step=world,
                             unlabelled=recipe.unlabelled, distractors=recipe.distractors, labelled=labelled)
     return [embedded_alone(episode, rank + place * world) for place, episode in enumerate(drawn)]
+
+
+def searched_together(labels: np.ndarray, recipe: Training, step: int, rank: int, world: int) -> EpisodeBatch:
+    """A batch in which the first images of each class are support images in every episode, so one search serves all."""
+    sizes = {"support": (recipe.batch_support, recipe.shots),
+             "query": (recipe.batch_images - recipe.batch_support, recipe.queries)}
+    for kind, (room, needed) in sizes.items():
+        if room < needed:
+            raise InputError(f"a batch with {room} {kind} images of each class has no episodes with {needed}: "
+                             "raise batch_images or batch_support, or lower shots or queries")
+    if recipe.batch_classes < recipe.ways:
+        raise InputError(f"batch_support shares a batch of {recipe.batch_classes} classes, fewer than the "
+                         f"{recipe.ways} ways: raise batch_classes")
+    held = next(sample_episodes(labels, recipe.batch_classes, recipe.batch_support, sizes["query"][0], episodes=1,
+                                seed=recipe.seed, start=step))
+    rng, count = np.random.default_rng([recipe.seed, 5, step]), len(held.support)
+    drawn = [inside(rng, recipe, count) for _ in range(recipe.step_episodes)]
+    return EpisodeBatch(0, torch.cat([held.support, held.query]), drawn[rank::world], count)
+
+
+def inside(rng: np.random.Generator, recipe: Training, support: int) -> Episode:
+    """An episode over a batch whose first `support` images, class-major, are support images."""
+    classes = rng.permutation(recipe.batch_classes)[: recipe.ways]                        # (N,)
+
+    def some(room: int, count: int) -> tuple[Tensor, Tensor]:
+        places = np.stack([label * room + rng.choice(room, count, replace=False) for label in classes])     # (N, count)
+        return torch.from_numpy(places).flatten(), torch.arange(recipe.ways).repeat_interleave(count)
+
+    shots, labels = some(recipe.batch_support, recipe.shots)
+    queries, query_labels = some(recipe.batch_images - recipe.batch_support, recipe.queries)
+    return Episode(shots, labels, support + queries, query_labels, tuple(classes.tolist()))
 
 
 def without_reuse(labels: np.ndarray, recipe: Training, step: int, rank: int, world: int) -> Iterator[Episode]:

@@ -16,14 +16,17 @@ from ..errors import InputError, choose
 from ..methods import build_method
 from ..methods.base import compares_descriptors
 from ..methods.e3bm import merge_kernels, scale_kernels
+from ..methods.sharing import can_share, match_pairs, score_shared
 from ..recipes import Training, parse_options
-from ..seeds import mixed_seed
+from ..seeds import generator, mixed_seed
+from .averages import Average
 from .checkpoints import save_backbone, save_model
 from .model import FewShotModel
 from .runs import Meter, Run, progress, write_card
 from .setup import (
     check_finite,
     check_recipe,
+    early_window,
     end_epoch,
     origin,
     part_in_order,
@@ -65,14 +68,30 @@ class EpisodeLoss(nn.Module):
         super().__init__()
         self.model, self.smoothing = model, smoothing
 
-    def forward(self, images: Tensor, episodes: list[Episode]) -> Outcome:
-        """Embed a batch once and play the episodes over its maps: (B, 3, h, w) -> Outcome."""
+    def forward(self, images: Tensor, episodes: list[Episode], support: int = 0) -> Outcome:
+        """Embed a batch once and play the episodes over its maps: (B, 3, h, w) -> Outcome.
+
+        If only the first `support` pictures are support pictures, and the method can, they are also searched once.
+        """
         maps = self.model.backbone(images)                                             # (B, C, H, W)
         if not maps.detach().sum().isfinite():                                         # no method can score these
             return Outcome(maps.sum() * torch.nan, maps.new_zeros(()), maps.new_zeros(()))
+        if support and can_share(self.model.method, len(episodes[0].support) // len(episodes[0].classes)):
+            return self.play_shared(maps, episodes, support)
         played = [self.play(maps, episode) for episode in episodes]
         loss, accuracy = (torch.stack(column).mean() for column in zip(*played, strict=True))
         return Outcome(loss, accuracy, self.kept_share(maps, episodes[0]))
+
+    def play_shared(self, maps: Tensor, episodes: list[Episode], support: int) -> Outcome:
+        """The same for all episodes in one call, on one search: support pictures first, (B, C, H, W) -> Outcome."""
+        method = self.model.method
+        assert compares_descriptors(method)
+        pairs = match_pairs(method, maps[:support], maps[support:])
+        rows, query, truth = (torch.stack(column) for column in zip(
+            *((one.support, one.query - support, one.query_labels) for one in episodes), strict=True))
+        scores, kept = score_shared(method, pairs, rows, episodes[0].support_labels, query)          # (E, q, N)
+        loss = method.loss(scores.flatten(0, 1), truth.flatten(), self.smoothing)
+        return Outcome(loss, (scores.argmax(2) == truth).float().mean(), kept.float().mean())
 
     def play(self, maps: Tensor, episode: Episode) -> tuple[Tensor, Tensor]:
         """The loss of one episode (Eq. 6, 7) with what the method's paper adds to it, and the accuracy."""
@@ -115,9 +134,10 @@ def learn(run: Run, model: FewShotModel, images: ImageSet, val: ImageSet | None,
     """The loop: every step some episodes; every epoch a row in the log and, when it is time, a look at `val`."""
     network, optimizer = fabric.setup(EpisodeLoss(model, recipe.smoothing),
                                       start_optimizer(recipe, model, model.method, recipe.method_lr))
-    notes = run.resume(model, optimizer.optimizer)
+    average = Average(model, recipe.average)
+    notes = run.resume(model, optimizer.optimizer, average.mean)
     start, best = int(notes["step"]), float(notes.get("best", "-inf"))
-    meter = Meter(json.loads(notes.get("meter", "{}")))
+    meter, kept = Meter(json.loads(notes.get("meter", "{}"))), average.network
     measure = Validation(val, recipe, model.backbone.out_channels) if val is not None else None
     transform, _ = transforms(recipe)
     kinds = model.method.views_at(recipe.shots)
@@ -133,23 +153,25 @@ def learn(run: Run, model: FewShotModel, images: ImageSet, val: ImageSet | None,
             optimizer.zero_grad()
             for batch in batches:
                 inputs, episodes = fabric.to_device(prepare(batch, images, transform, kinds, recipe.seed, 2, step))
+                inputs = early_window(inputs, recipe, step // per_epoch, generator(recipe.seed, 7, step, batch.number))
                 with fabric.no_backward_sync(network, enabled=batch is not batches[-1]):
-                    outcome = network(inputs, episodes)
+                    outcome = network(inputs, episodes, batch.support if recipe.batch_support else 0)
                     check_finite(outcome.loss, f"episode {step * recipe.step_episodes + batch.number}", run)
                     fabric.backward(outcome.loss / len(batches))
                 meter.add(**outcome._asdict())
             if recipe.clip:
                 fabric.clip_gradients(network, optimizer, max_norm=recipe.clip)
             optimizer.step()
+            average.update()
 
             bar.advance(meter.text())
             done = step + 1
             if done % per_epoch == 0:
                 best = end_epoch(run, recipe, done // per_epoch, best, meter.row(step=done, lr=rate),
-                                 partial(measure, model.backbone, model.method) if measure else None,
-                                 partial(keep, run, model))
+                                 partial(measure, kept.backbone, kept.method) if measure else None,
+                                 partial(keep, run, kept))
             if run.is_due or done % per_epoch == 0:
-                run.save(model, optimizer.optimizer, step=done, best=best, meter=meter.sums)
+                run.save(model, optimizer.optimizer, average.mean, step=done, best=best, meter=meter.sums)
             if run.stopping:
                 return
 
