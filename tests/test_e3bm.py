@@ -55,7 +55,7 @@ def test_generated_values_follow_the_state_of_the_step():
 
 def test_the_generators_hardly_matter_before_training():
     plain, fresh = E3BM(4, steps=5, strength=0), E3BM(4, steps=5)
-    assert_close(fresh(*noise_episode()), plain(*noise_episode()), atol=0.05, rtol=0)
+    assert_close(fresh(*noise_episode()), plain(*noise_episode()), atol=1e-3, rtol=0)      # of scores up to 8
 
 
 def test_gradients_reach_the_support_only_through_the_generators():

@@ -10,7 +10,8 @@ from dmn4.methods import METHODS
 from dmn4.recipes import PRETRAINING, TRAINING, Pretraining, Training, parse_options
 from dmn4.reproduce import ENTRIES, Workshop, published, sheets, tables
 from dmn4.reproduce.page import cell_text, fill_grid
-from dmn4.reproduce.sheets import BUDGETS, Cell, Found, Plan, Sheet, plan_for
+from dmn4.reproduce.plans import BUDGETS, Plan, plan_for
+from dmn4.reproduce.sheets import Cell, Found, Sheet
 from dmn4.reproduce.workshop import measure_sheet
 
 MAKERS = {"sota-mini": tables.sota_mini, "sota-tiered": tables.sota_tiered, "fine-grained": tables.fine_grained,

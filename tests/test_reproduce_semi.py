@@ -11,8 +11,9 @@ from dmn4.evaluation.intervals import Accuracy
 from dmn4.methods import METHODS
 from dmn4.recipes import PRETRAINING, TRAINING
 from dmn4.reproduce import ENTRIES, Workshop, semi
+from dmn4.reproduce.plans import BUDGETS
 from dmn4.reproduce.published import SEMI
-from dmn4.reproduce.sheets import BUDGETS, Found
+from dmn4.reproduce.sheets import Found
 from dmn4.training.steps import step_batches
 
 

@@ -61,8 +61,8 @@ def test_without_pictures_the_power_is_the_usual_one():
 
 @pytest.mark.parametrize("temperature", [0.2, 1.0, 3.0])
 def test_many_pictures_find_the_temperature_that_drew_their_labels(temperature):
-    scores, labels = drawn(4000, temperature)
-    assert math.exp(best_power(scores, labels, usual=-0.7, far=0.35)) == pytest.approx(temperature, rel=0.15)
+    scores, labels = drawn(40_000, temperature)
+    assert math.exp(best_power(scores, labels, usual=-0.7, far=0.35)) == pytest.approx(temperature, rel=0.02)
 
 
 def test_few_pictures_move_it_less_than_many():

@@ -94,7 +94,7 @@ def test_a_length_scale_is_read_from_maps_of_any_size(side):
 def test_the_length_scale_starts_where_it_is_told(length):
     torch.manual_seed(0)
     scales = TPNSemi(channels=4, length=length).eval().length(torch.randn(50, 4, 5, 5))
-    assert_close(scales.mean() / length, torch.tensor(1.0), rtol=0, atol=0.3)
+    assert_close(scales / length, torch.ones(50, 1), rtol=0, atol=0.06)       # its start does not depend on the picture
 
 
 def test_in_units_too_long_the_best_connected_shot_takes_every_query():

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
@@ -254,6 +255,7 @@ def reproduce(name: Annotated[str, typer.Argument(help="table or figure; see --l
                   help="DATA=RUN or DATA/BACKBONE=RUN: a figure uses these weights; may be repeated")] = None,
               out: Out = Path("runs/reproduce"),
               picture: Annotated[bool, typer.Option("--picture", help="draw what classes adopt (semi only)")] = False,
+              plan: Annotated[bool, typer.Option("--plan", help="only say what each cell trains")] = False,
               show_list: Annotated[bool, typer.Option("--list", help="name what can be reproduced")] = False) -> None:
     """Measure a table of the paper; goes on where it stopped.
 
@@ -263,7 +265,9 @@ def reproduce(name: Annotated[str, typer.Argument(help="table or figure; see --l
     from dmn4.errors import InputError, choose
     from dmn4.reproduce import ENTRIES, Workshop
     from dmn4.reproduce.figures import FIGURES
-    from dmn4.reproduce.sheets import BUDGETS, DATA
+    from dmn4.reproduce.plans import BUDGETS
+    from dmn4.reproduce.sheets import DATA
+    from dmn4.reproduce.workshop import plan_table
 
     if show_list or not name:
         typer.echo("\n".join(f"{key:16} {entry.about}" for key, entry in ENTRIES.items()))
@@ -274,12 +278,13 @@ def reproduce(name: Annotated[str, typer.Argument(help="table or figure; see --l
     if given and name not in FIGURES:
         raise InputError(f"--weights goes with {', '.join(FIGURES)}; {name!r} trains its own")
     entry = ENTRIES[choose("table or figure", name, ENTRIES)]
-    run = entry.picture if picture else entry.run
+    workshop = Workshop(out, choose("budget", budget, BUDGETS), folders, given=given)
+    run = partial(plan_table, entry=entry) if plan else entry.picture if picture else entry.run
     if run is None:
         having = ", ".join(key for key, one in ENTRIES.items() if one.picture)
         raise InputError(f"--picture goes with {having}, not with {name!r}")
     keep_freed_memory()
-    print_page(run(Workshop(out, choose("budget", budget, BUDGETS), folders, given=given), name))
+    print_page(run(workshop, name=name))
 
 
 def read_pairs(flag: str, texts: list[str] | None, names: Iterable[str], usual: str = "") -> dict[str, str]:

@@ -36,6 +36,7 @@ TRAINING: dict[str, Training] = {
     "resnet12": RESNET,
     "resnet12-5shot": replace(RESNET, **FIVE_SHOTS),
     "resnet12-tiered": replace(RESNET, epochs=100),
+    "resnet12-tiered-5shot": replace(RESNET, **FIVE_SHOTS, epochs=100),
     "resnet12-cub": replace(RESNET, every=20),
     "wrn28-10": replace(RESNET, backbone="wrn28-10", method_options="temperature=4", norm="frozen"),
     # After conv4-cpu: batch norm stays as the first stage left it, and eight episodes share a batch of embeddings.

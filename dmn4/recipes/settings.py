@@ -79,7 +79,7 @@ class Training(Recipe):
     ways: int = setting(5, "classes in an episode")
     shots: int = setting(1, "support images of each class")
     queries: int = setting(15, "query images of each class")
-    episodes: int = setting(200, "episodes in an epoch")
+    episodes: int = setting(200, "episodes in an epoch (0, with reuse=no: one pass over the images)")
     step_episodes: int = setting(1, "episodes a step, over all processes")
     batch_classes: int = setting(0, "classes in a batch of embeddings that many episodes share (0: embed each episode)")
     batch_images: int = setting(0, "images of each class in such a batch")

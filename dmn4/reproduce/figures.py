@@ -25,7 +25,8 @@ from ..methods.base import DescriptorMethod
 from .curves import draw_clouds, draw_clutter_curves, draw_densities, draw_shares
 from .numbers import clutter_accuracies, sample_tau, true_shares, tsne_clouds
 from .page import STYLE
-from .sheets import DATA, plan_for
+from .plans import plan_for
+from .sheets import DATA
 from .workshop import Entry, Workshop
 
 COMPARED = ("dn4", "odm", "mn4", "dmn4")

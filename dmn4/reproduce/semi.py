@@ -22,8 +22,9 @@ from ..training.train import train
 from .adopted import Adopted, draw_adopted, find_adopted, tally, true_classes
 from .figures import Drawn, available, embedded, write_figure
 from .page import write_page
+from .plans import CHOSEN, Plan
 from .published import SEMI
-from .sheets import CHOSEN, DATA, Cell, Found, Plan, Sheet
+from .sheets import DATA, Cell, Found, Sheet
 from .workshop import Entry, Workshop, finished
 
 LABELLED = 0.4
@@ -135,7 +136,7 @@ def make_sheet(budget: str) -> Sheet:
              for method, papers in SEMI.items() for (shots, strange), paper in zip(COLUMNS, papers, strict=True)
              if not (method == "dn4" and strange)]
     return Sheet("miniImageNet, 40 % labelled: semi-supervised methods, Conv-4", cells,
-                 f"{NOTE}; {NOTES[budget]}".rstrip("; "))
+                 f"{NOTE}; {NOTES[budget]}".rstrip("; "), lambda budget, shots: protocol_of(budget, shots, False, 0))
 
 
 def column_name(shots: int, strange: bool) -> str:
@@ -193,4 +194,5 @@ def draw_adoption(workshop: Workshop, name: str) -> Path:
     return write_figure(adoption, workshop, f"{name}-picture")
 
 
-ENTRY = Entry("semi-supervised methods, with and without distractors (Table 6)", write_semi, picture=draw_adoption)
+ENTRY = Entry("semi-supervised methods, with and without distractors (Table 6)", write_semi, picture=draw_adoption,
+              sheet=make_sheet)

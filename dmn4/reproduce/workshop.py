@@ -17,8 +17,10 @@ from ..methods import METHODS
 from ..training.pretrain import pretrain
 from ..training.runs import Run
 from ..training.train import train
+from .overview import write_overview
 from .page import write_page
-from .sheets import DATA, Cell, Found, Plan, Sheet
+from .plans import Plan
+from .sheets import DATA, Cell, Found, Sheet
 
 
 @dataclass(frozen=True)
@@ -93,11 +95,21 @@ class Entry:
     about: str
     run: Callable[[Workshop, str], Path]          # workshop, name -> the page
     picture: Callable[[Workshop, str], Path] | None = None        # the same for a picture that goes with it
+    sheet: Callable[[str], Sheet] | None = None   # budget -> the cells of a table, with their plans
 
 
 def table(about: str, make: Callable[[str], Sheet]) -> Entry:
     """The entry of a table whose cells are measured as their plans say; `make` gives the sheet for a budget."""
-    return Entry(about, partial(measure_sheet, make))
+    return Entry(about, partial(measure_sheet, make), sheet=make)
+
+
+def plan_table(workshop: Workshop, name: str, entry: Entry) -> Path:
+    """Write what a table would train and test at the workshop's budget; returns the Markdown file."""
+    if entry.sheet is None:
+        raise InputError(f"{name!r} trains nothing cell by cell: --plan goes with tables")
+    sheet = entry.sheet(workshop.budget)
+    pictures = {data: len(workshop.open(data, "train")) for data in workshop.data}
+    return write_overview(workshop.out / f"{name}-{workshop.budget}-plan.md", sheet, workshop.budget, pictures)
 
 
 def measure_sheet(make: Callable[[str], Sheet], workshop: Workshop, name: str) -> Path:

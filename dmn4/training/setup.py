@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 def check_recipe(recipe: Recipe) -> None:
     """Raise an InputError for a setting that cannot work, before any work is done."""
     for name in ("epochs", "size", "lr", "batch", "episodes", "step_episodes"):
-        if not getattr(recipe, name, 1) > 0:
+        a_pass = name == "episodes" and getattr(recipe, "reuse", "yes") == "no" and getattr(recipe, name) == 0
+        if not getattr(recipe, name, 1) > 0 and not a_pass:
             raise InputError(f"{name} is {getattr(recipe, name)}; it must be above 0")
     choose("norm", recipe.norm, ("batch", "frozen"))
     choose("optimizer", recipe.optimizer, OPTIMIZERS)

@@ -55,6 +55,13 @@ def step_batches(labels: np.ndarray, recipe: Training, step: int, rank: int = 0,
     return [embedded_alone(episode, rank + place * world) for place, episode in enumerate(drawn)]
 
 
+def steps_in_epoch(images: int, recipe: Training) -> int:
+    """The steps of an epoch over a data set of this many images, at least one."""
+    of_each_class = recipe.shots + recipe.queries
+    episodes = recipe.episodes or images // (recipe.ways * of_each_class)             # or: one pass over the images
+    return max(1, episodes // recipe.step_episodes)
+
+
 def searched_together(labels: np.ndarray, recipe: Training, step: int, rank: int, world: int) -> EpisodeBatch:
     """A batch in which the first images of each class are support images in every episode, so one search serves all."""
     sizes = {"support": (recipe.batch_support, recipe.shots),
@@ -91,7 +98,7 @@ def without_reuse(labels: np.ndarray, recipe: Training, step: int, rank: int, wo
     if recipe.batch_classes or recipe.unlabelled or recipe.labelled < 1:
         raise InputError("episodes without reuse share no batch and have no unlabelled images: set reuse=yes, "
                          "or batch_classes=0, unlabelled=0, labelled=1")
-    epoch, place = divmod(step, max(1, recipe.episodes // recipe.step_episodes))
+    epoch, place = divmod(step, steps_in_epoch(len(labels), recipe))
     passes = (no_reuse_epoch(labels, recipe.ways, recipe.shots, recipe.queries, seed=recipe.seed,
                              epoch=mixed_seed(6, epoch, number)) for number in count())
     return islice(chain.from_iterable(passes), place * recipe.step_episodes + rank, (place + 1) * recipe.step_episodes,

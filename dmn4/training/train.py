@@ -37,7 +37,7 @@ from .setup import (
     train_mode,
     transforms,
 )
-from .steps import prepare, step_batches
+from .steps import prepare, step_batches, steps_in_epoch
 from .validation import Validation
 
 
@@ -141,7 +141,7 @@ def learn(run: Run, model: FewShotModel, images: ImageSet, val: ImageSet | None,
     measure = Validation(val, recipe, model.backbone.out_channels) if val is not None else None
     transform, _ = transforms(recipe)
     kinds = model.method.views_at(recipe.shots)
-    per_epoch = max(1, recipe.episodes // recipe.step_episodes)
+    per_epoch = steps_in_epoch(len(images), recipe)
     with progress("train", recipe.epochs * per_epoch, start, shown and run.writes) as bar:
         for step in range(start, recipe.epochs * per_epoch):
             run.wait_while_paused()
