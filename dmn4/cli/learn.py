@@ -284,7 +284,7 @@ def reproduce(name: Annotated[str, typer.Argument(help="table or figure; see --l
         having = ", ".join(key for key, one in ENTRIES.items() if one.picture)
         raise InputError(f"--picture goes with {having}, not with {name!r}")
     keep_freed_memory()
-    print_page(run(workshop, name=name))
+    print_page(run(workshop, name))
 
 
 def read_pairs(flag: str, texts: list[str] | None, names: Iterable[str], usual: str = "") -> dict[str, str]:

@@ -1,7 +1,8 @@
 """The paper's table of computation times: ratios to DN4, for the head alone and with the backbone before it."""
 
+import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -11,14 +12,16 @@ import torch
 from torch import Tensor
 
 from ..backbones import build_backbone
-from ..benchmark.race import Figures, machine, race
+from ..benchmark.race import LONG, Figures, machine, race
 from ..files import write_json
 from ..methods import build_method
 from .page import write_table
 from .workshop import Entry, Workshop
 
-ROUNDS = {"tiny": 3, "cpu": 9, "paper": 101}
-REFINED = 100           # epochs of DeepEMD's refinement for more than one shot
+ROUNDS = {"tiny": 3, "cpu": 9, "paper": 101}          # at least; races go on until every median is settled
+RACES, SETTLED = 5, 0.05    # at most so many races; a median is settled if its interval is 5 % to either side
+REFINED = 100               # epochs of DeepEMD's refinement for more than one shot
+TIMED = (0, 1, 2, 4)        # those that are timed, for an extrapolation by a straight line
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,8 @@ def runners(shots: int) -> dict[str, Callable[[], Any]]:
 
 
 def parts(method: str, shots: int) -> list[str]:
-    """What is timed of a head: all of it, or DeepEMD's scoring and one epoch of the refinement that comes before."""
-    return ["epochs=0", "epochs=1"] if method == "deepemd" and shots > 1 else ["whole"]
+    """What is timed of a head: all of it, or DeepEMD's scoring after some epochs of the refinement before it."""
+    return [f"epochs={count}" for count in TIMED] if method == "deepemd" and shots > 1 else ["whole"]
 
 
 def head(method: str, part: str) -> torch.nn.Module:
@@ -79,38 +82,90 @@ def without_graph(run: Callable[..., Tensor], *arguments: Tensor) -> None:
         run(*arguments)
 
 
-def seconds(figures: dict[str, Figures], method: str, backbone: str) -> tuple[float, bool]:
-    """The median time of a head, and whether it is extrapolated from one epoch of refinement."""
-    def middle(part: str) -> float:
-        return statistics.median(figures[f"{method} {backbone} {part}"].seconds)
+@dataclass(frozen=True)
+class Time:
+    """Seconds, and half of the interval that they lie in: of a median over the rounds, or of an extrapolation."""
 
+    middle: float
+    spread: float
+    extrapolated: bool = False
+
+    def __add__(self, other: "Time") -> "Time":
+        return Time(self.middle + other.middle, math.hypot(self.spread, other.spread),
+                    self.extrapolated or other.extrapolated)
+
+    def __truediv__(self, other: "Time") -> "Time":
+        ratio = self.middle / other.middle
+        spread = ratio * math.hypot(self.spread / self.middle, other.spread / other.middle)
+        return Time(ratio, spread, self.extrapolated)
+
+    def __str__(self) -> str:
+        digits = 0 if self.middle >= 100 else 1
+        return f"{self.middle:,.{digits}f} ± {self.spread:,.{digits}f}" + " †" * self.extrapolated
+
+
+def median_of(seconds: Sequence[float]) -> Time:
+    """The median, and half of the width between the order statistics that hold it with 95 % confidence."""
+    ordered = sorted(seconds)
+    reach = 0.98 * math.sqrt(len(ordered))                                # 1.96 deviations of a fair coin's count
+    low, high = max(0, math.floor(len(ordered) / 2 - reach)), min(len(ordered), math.ceil(len(ordered) / 2 + reach))
+    return Time(statistics.median(ordered), (ordered[high - 1] - ordered[low]) / 2)
+
+
+def is_settled(figure: Figures) -> bool:
+    """Whether a median is known well enough; who takes so long that it runs once a race is not waited for."""
+    found = median_of(figure.seconds)
+    return found.spread <= SETTLED * found.middle or figure.seconds[0] > LONG
+
+
+def time_all(runners: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, Figures]:
+    """Races of all runners until every median is settled, but no more than RACES."""
+    found = {name: Figures() for name in runners}
+    for _ in range(RACES):
+        for name, figure in race(dict(runners), rounds).items():
+            found[name].seconds += figure.seconds
+        if all(is_settled(figure) for figure in found.values()):
+            break
+    return found
+
+
+def head_time(figures: Mapping[str, Figures], method: str, backbone: str) -> Time:
+    """The time of a head; of a refinement, that of the straight line through the epochs that were timed."""
     if f"{method} {backbone} whole" in figures:
-        return middle("whole"), False
-    return middle("epochs=0") + REFINED * max(0.0, middle("epochs=1") - middle("epochs=0")), True
+        return median_of(figures[f"{method} {backbone} whole"].seconds)
+    timed = [median_of(figures[f"{method} {backbone} epochs={count}"].seconds).middle for count in TIMED]
+    return extrapolate(TIMED, timed, REFINED)
 
 
-def ratios(figures: dict[str, Figures], row: Row) -> tuple[float, float, bool]:
-    """Time over DN4's, head alone and backbone with head, and whether it is extrapolated."""
-    def whole(method: str, backbone: str) -> float:
-        return seconds(figures, method, backbone)[0] + statistics.median(figures[backbone].seconds)
+def extrapolate(counts: Sequence[int], seconds: Sequence[float], wanted: int) -> Time:
+    """The least-squares line through the times of a few counts, at `wanted`; spread: the lines that leave one out."""
+    def line(skipped: int | None) -> float:
+        kept = [place for place in range(len(counts)) if place != skipped]
+        slope, start = statistics.linear_regression([counts[i] for i in kept], [seconds[i] for i in kept])
+        return max(start + slope * wanted, min(seconds))
 
-    alone, guessed = seconds(figures, row.method, row.backbone)
-    return (alone / seconds(figures, "dn4", row.beside)[0],
-            whole(row.method, row.backbone) / whole("dn4", row.beside), guessed)
+    without = [line(place) for place in range(len(counts))]
+    return Time(line(None), (max(without) - min(without)) / 2, extrapolated=True)
 
 
-def cells(figures: dict[str, Figures], row: Row, column: int) -> list[str]:
+def ratios(figures: Mapping[str, Figures], row: Row) -> tuple[Time, Time]:
+    """Time over DN4's, head alone and backbone with head."""
+    alone, base = head_time(figures, row.method, row.backbone), head_time(figures, "dn4", row.beside)
+    own, beside = (median_of(figures[name].seconds) for name in (row.backbone, row.beside))
+    return alone / base, (alone + own) / (base + beside)
+
+
+def cells(figures: Mapping[str, Figures], row: Row, column: int) -> list[str]:
     """Paper's ratio, head alone, backbone with head."""
     base = next(other for other in ROWS if (other.method, other.backbone) == ("dn4", row.beside))
-    alone, together, guessed = ratios(figures, row)
-    mark = " †" if guessed else ""
-    return [f"{row.seconds[column] / base.seconds[column]:,.1f}", f"{alone:,.1f}{mark}", f"{together:,.1f}{mark}"]
+    alone, together = ratios(figures, row)
+    return [f"{row.seconds[column] / base.seconds[column]:,.1f}", str(alone), str(together)]
 
 
 def run(workshop: Workshop, name: str) -> Path:
     """Time the table and write its page; the times themselves lie beside it as JSON."""
     rounds, about = ROUNDS[workshop.budget], machine()
-    figures = {shots: race(runners(shots), rounds) for shots in (1, 5)}
+    figures = {shots: time_all(runners(shots), rounds) for shots in (1, 5)}
     grid = [["method", "backbone", *(f"{shots} shot: {what}" for shots in (1, 5)
                                      for what in ("paper", "head", "backbone + head"))]]
     grid += [[row.method, row.backbone, *cells(figures[1], row, 0), *cells(figures[5], row, 1)] for row in ROWS]
@@ -119,7 +174,10 @@ def run(workshop: Workshop, name: str) -> Path:
         shots: {one: asdict(figure) for one, figure in found.items()} for shots, found in figures.items()}})
     notes = ["time over DN4's on the same backbone (Conv-4 5 x 5: over DN4's on 19 x 19); 5 ways, 75 queries",
              "the paper times backbone and head, on hardware it does not name; here both run on the CPU",
-             f"† extrapolated to {REFINED} epochs of refinement from one that was timed",
+             f"±: half of the 95 % interval of the median; up to {RACES} races of {rounds} rounds, until that is "
+             f"{100 * SETTLED:.0f} % of every median",
+             f"† at {REFINED} epochs of refinement on the straight line through {', '.join(map(str, TIMED))} epochs; "
+             "±: half of the range if one of these is left out",
              f"{about['cores']} cores, {about['threads']} threads, {100 * about['load']:.0f} % of them busy before"
              + ("" if about["trusted"] else ": another job was running, these figures are not to be trusted")]
     write_table(path, "Computation time (supplement)", grid, notes)
