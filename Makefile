@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := all,test,dev,docs
 
-.PHONY: setup browser demo test test-slow lint docs docs-check docs-serve bench clean
+.PHONY: setup browser demo test test-slow test-cluster lint docs docs-check docs-serve bench clean
 
 setup: .venv/.ready
 
@@ -27,6 +27,11 @@ browser:
 
 test-slow: setup browser
 	$(BIN)/python -m pytest -m slow
+
+# Ray weighs as much as everything else together, so the set-up leaves it out.
+test-cluster: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
+	$(BIN)/python -m pytest -m cluster
 
 lint: setup
 	$(BIN)/ruff check .

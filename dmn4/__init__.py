@@ -7,6 +7,8 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from .backbones import BACKBONES, build_backbone
+    from .bulk.on_ray import RayPredictor
+    from .bulk.predict import predict_many
     from .classify.classifier import FewShotClassifier, load
     from .errors import InputError
     from .methods import METHODS, build_method
@@ -15,10 +17,12 @@ _HOMES = {
     "METHODS": "methods", "build_method": "methods",
     "BACKBONES": "backbones", "build_backbone": "backbones",
     "FewShotClassifier": "classify.classifier", "load": "classify.classifier",
+    "predict_many": "bulk.predict", "RayPredictor": "bulk.on_ray",
     "InputError": "errors",
 }
 
-__all__ = ["BACKBONES", "METHODS", "FewShotClassifier", "InputError", "build_backbone", "build_method", "load"]
+__all__ = ["BACKBONES", "METHODS", "FewShotClassifier", "InputError", "RayPredictor", "build_backbone", "build_method",
+           "load", "predict_many"]
 
 
 def __getattr__(name: str) -> Any:

@@ -14,6 +14,8 @@ import typer
 
 from dmn4.errors import InputError
 
+from . import bulk
+
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that `dmn4 fit` wrote.")]
 Item = TypeVar("Item")
 
@@ -74,8 +76,9 @@ def fit(photos: Annotated[Path, typer.Argument(metavar="PHOTOS", help="PHOTOS/cl
     typer.echo(f"next: dmn4 predict {out} MORE_PICTURES/ --reject")
 
 
-def predict(model: Model,
-            images: Annotated[list[Path] | None, typer.Argument(metavar="IMAGES", help="Pictures or folders.")] = None,
+def predict(model: Annotated[str, typer.Argument(metavar="MODEL", help="A file that `dmn4 fit` wrote.")],
+            images: Annotated[list[str] | None, typer.Argument(metavar="IMAGES", help="Pictures or folders; with -o or "
+                              "--parquet also patterns, lists, tables, tars and addresses.")] = None,
             csv: Annotated[Path | None, typer.Option("--csv", help="Also write a table to this file.")] = None,
             as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with all probabilities.")] = False,
             reject: Annotated[bool, typer.Option("--reject", help="Say `unknown` for none of the classes.")] = False,
@@ -84,7 +87,10 @@ def predict(model: Model,
             watch: Annotated[Path | None, typer.Option(help="Go on with what arrives in this folder, until Ctrl-C.")]
             = None, resume: Annotated[bool, typer.Option("--resume", help="Skip what is in the --csv file.")] = False,
             retry_errors: Annotated[bool, typer.Option("--retry-errors", help="With --resume: try again what could not "
-                                                                              "be read.")] = False) -> None:
+                                                                              "be read.")] = False,
+            out: bulk.Out = None, parquet: bulk.Parquet = None, engine: bulk.Engine = "local",
+            address: bulk.Address = None, workers: bulk.Workers = None, gpus_per_worker: bulk.Gpus = 0,
+            column: bulk.Column = None, format: bulk.Format = "parquet") -> None:    # noqa: A002
     """Name the class of every picture, one line each; an unreadable one is a line with its error."""
     from dmn4.classify import predictions, sorting
     from dmn4.classify.plain import PlainClassifier, opened
@@ -93,9 +99,18 @@ def predict(model: Model,
 
     if not images and watch is None:
         raise InputError("no pictures were named: give files, folders, or --watch FOLDER")
-    paths = sorting.gather(images) if images else []
+    if out is not None or parquet is not None:
+        if watch or csv or as_json or sort_into or resume or retry_errors:
+            raise InputError("-o and --parquet go with none of --csv, --json, --sort-into, --watch, --resume and "
+                             "--retry-errors; the same command goes on where it stopped")
+        note(bulk.predict_in_bulk(model, images or [], out, parquet, engine=engine, reject=reject, column=column,
+                                  format=format, workers=workers, address=address, gpus_per_worker=gpus_per_worker))
+        return
+    if engine != "local" or address or workers is not None or gpus_per_worker or column:
+        raise InputError("--engine, --address, --workers, --gpus-per-worker and --column need -o OUT or --parquet FILE")
+    paths = sorting.gather([Path(image) for image in images]) if images else []
     arriving = sorting.arrivals(existing_folder(watch)) if watch else iter(())
-    name = predictions.model_name(model, reject) if csv else ""
+    name = predictions.model_name(Path(model), reject) if csv else ""
     table = predictions.Table(csv, name, resume, retry_errors)
     folder = None if sort_into is None else SortedFolder(sort_into, link)
     classifier = opened(PlainClassifier, model)
@@ -122,7 +137,7 @@ def predict(model: Model,
         if as_json:
             typer.echo(json.dumps(said, indent=1))
         if table.count:
-            note(summary(table.count, table.errors, time.monotonic() - start))
+            note(bulk.summary(table.count, table.errors, time.monotonic() - start))
         if table.odd_names and csv:
             note(f"{table.odd_names:,} names of pictures are no UTF-8 text; {str(csv)!r} holds them byte for byte")
     if table.errors and table.errors == table.count:
@@ -146,12 +161,6 @@ def explain(model: Model, image: Annotated[Path, typer.Argument(metavar="IMAGE",
 def note(text: str) -> None:
     """Print one line beside the results."""
     print(f"dmn4: {text}", file=sys.stderr)
-
-
-def summary(count: int, errors: int, seconds: float) -> str:
-    """How many pictures, how fast, and how many could not be read, in words."""
-    text = f"{count:,} picture{'s' * (count > 1)} in {seconds:.1f} s, {count / max(seconds, 1e-9):.1f} a second"
-    return text + (f"; {errors:,} could not be read" if errors else "")
 
 
 def watched(items: Sequence[Item], label: str, shown: bool = True) -> Iterator[Item]:

@@ -1,0 +1,99 @@
+"""predict_many: rows for any number of pictures, with any engine; interrupted, the same call goes on."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+from torch import nn
+
+from ..classify.plain import PlainClassifier
+from ..errors import InputError, choose
+from .local import run_local
+from .model import model_file
+from .output import Output
+from .sources import Listing
+from .units import Plan, Unit, size_of_units
+from .worker import Task
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ENGINES = ("local", "ray")
+Engine = Callable[[Task, Iterable[Unit]], Iterator[tuple[int, "pa.Table"]]]
+
+
+@dataclass
+class Summary:
+    """What a run did."""
+
+    out: str
+    count: int = 0                                            # rows written by this run
+    errors: int = 0                                           # of them, pictures that could not be read
+    before: int = 0                                           # parts that were there already
+    first_error: str = ""
+    seconds: float = 0.0
+
+    def add(self, table: "pa.Table") -> None:
+        """Count the rows of one more part."""
+        failed = table.filter(pc.is_valid(table["error"]))
+        self.first_error = self.first_error or (failed["error"][0].as_py() if len(failed) else "")
+        self.count, self.errors = self.count + len(table), self.errors + len(failed)
+
+
+def predict_many(model: str | Path | PlainClassifier, source: str | Path | Iterable[str | Path], out: str | Path, *,
+                 engine: str = "local", reject: bool = False, column: str | None = None, format: str = "parquet",  # noqa: A002
+                 workers: int | None = None, device: str = "cpu", backbone: nn.Module | None = None,
+                 rows_per_part: int | None = None, address: str | None = None, gpus_per_worker: float = 0,
+                 seen: Callable[[int, int], None] = lambda rows, total: None) -> Summary:
+    """Write a row for every picture of `source` to the folder `out`, a part at a time; what is there already stays.
+
+    `source`: folders, patterns, pictures, lists (.txt, .csv), Parquet files with a column of paths or of pictures,
+    WebDataset tars; on this machine or at any address of fsspec. `column`: of a table, which one. `format`: of the
+    parts; parquet, csv or jsonl. `engine`: "local", or "ray" with `address` of a cluster (None: one on this machine)
+    and `gpus_per_worker`. `workers`: processes or actors (None: as many as there are cores; 0: this process alone).
+    `backbone`: only if the model was made with one of your own. `seen` hears rows written and pictures known of.
+    """
+    start = time.monotonic()
+    choose("engine", engine, ENGINES)
+    sources = [source] if isinstance(source, str | Path) else source
+    with model_file(model) as path:
+        own = getattr(model, "backbone", None)
+        task = Task.of_file(path, reject=reject, device=device,
+                            backbone=backbone if backbone is not None else own if isinstance(own, nn.Module) else None)
+        output = Output(str(out), format, task)
+        listing = Listing(sources, column)
+        plan = planned(output, listing, rows_per_part)
+        done = output.numbers()
+        summary = Summary(output.folder.name, before=len(done))
+        run, total = choose_engine(engine, workers, address, gpus_per_worker), plan.pictures(done)
+        for number, table in run(task, plan.units(done, listing.addresses, column)):
+            output.write(number, table)
+            summary.add(table)
+            seen(summary.count, total)
+    summary.seconds = time.monotonic() - start
+    return summary
+
+
+def planned(output: Output, listing: Listing, size: int | None) -> Plan:
+    """The plan of this run: that of an earlier one with what is new behind it."""
+    before, pieces = output.plan(), list(listing)
+    plan = before.extended(pieces, size or size_of_units(len(pieces)))
+    if not len(plan):
+        raise InputError("no pictures were given; at least one is needed")
+    if len(plan) > len(before):
+        output.keep(plan)
+    return plan
+
+
+def choose_engine(name: str, workers: int | None, address: str | None, gpus_per_worker: float) -> Engine:
+    """What runs the units."""
+    if name == "local":
+        if address is not None or gpus_per_worker:
+            raise InputError("address and gpus_per_worker are for engine='ray'")
+        return lambda task, units: run_local(task, units, workers)
+    from .on_ray import run_ray
+
+    return lambda task, units: run_ray(task, units, workers, address, gpus_per_worker)

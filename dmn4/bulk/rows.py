@@ -1,0 +1,80 @@
+"""What is said of a picture as a row of columns, the same in every format."""
+
+import io
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from ..classify.cells import table_text
+from ..classify.predictions import UNKNOWN
+from .reading import Seen
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..classify.plain import PlainClassifier
+
+TOP = 5                                                       # classes named beside each verdict
+FORMATS = ("parquet", "csv", "jsonl")
+Row = dict[str, Any]
+
+
+def schema() -> "pa.Schema":
+    """The columns of the output."""
+    import pyarrow as pa
+
+    top = pa.list_(pa.struct([("label", pa.string()), ("probability", pa.float64())]))
+    return pa.schema([("path", pa.string()), ("verdict", pa.string()), ("probability", pa.float64()),
+                      ("known", pa.float64()), ("top", top), ("error", pa.string()), ("model", pa.string()),
+                      ("version", pa.string())])
+
+
+def rows_of(classifier: "PlainClassifier", batch: Sequence[Seen], reject: bool) -> list[Row]:
+    """A row for each picture of a batch: what the classifier says of it, or why it could not be read."""
+    pixels = [seen.pixels for seen in batch if seen.pixels is not None]
+    judged = iter(judged_rows(classifier, torch.from_numpy(np.stack(pixels)), reject) if pixels else [])
+    return [{"path": seen.name, "error": seen.error} if seen.pixels is None else {"path": seen.name, **next(judged)}
+            for seen in batch]
+
+
+def judged_rows(classifier: "PlainClassifier", pixels: torch.Tensor, reject: bool) -> list[Row]:
+    """What the classifier says of some pictures: bytes (B, h, w, 3). The one place that reads its judgement."""
+    judged = classifier.judge(pixels)
+    names = [str(name) for name in classifier.classes_]
+    best = judged.probabilities.topk(min(TOP, len(names)), dim=1)
+    columns = best.values.tolist(), best.indices.tolist(), judged.known.tolist(), judged.none_of_these.tolist()
+    rows = []
+    for values, places, known, is_none in zip(*columns, strict=True):
+        top = [{"label": names[place], "probability": value} for value, place in zip(values, places, strict=True)]
+        rows.append({"verdict": UNKNOWN if reject and is_none else names[places[0]], "probability": values[0],
+                     "known": None if known != known else known, "top": top})
+    return rows
+
+
+def as_table(rows: Sequence[Row], made: dict[str, str]) -> "pa.Table":
+    """Rows as an Arrow table; `made`: the model and version that each of them names."""
+    import pyarrow as pa
+
+    return pa.Table.from_pylist([row | made for row in rows], schema=schema())
+
+
+def encoded(table: "pa.Table", kind: str) -> bytes:
+    """The table as a file: "parquet", "csv" (lists as JSON) or "jsonl"."""
+    if kind == "parquet":
+        import pyarrow.parquet as pq
+
+        out = io.BytesIO()
+        pq.write_table(table, out, compression="zstd")
+        return out.getvalue()
+    rows = table.to_pylist()
+    if kind == "jsonl":
+        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+    return table_text(table.column_names, [{name: cell(value) for name, value in row.items()} for row in rows]).encode()
+
+
+def cell(value: Any) -> str:
+    """A value as a cell of a CSV file."""
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
