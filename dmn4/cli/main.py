@@ -9,7 +9,7 @@ import typer
 from dmn4 import __version__
 from dmn4.errors import InputError
 
-from . import bench, data, learn, photos, serve
+from . import backbones, bench, data, learn, photos, serve
 
 app = typer.Typer(
     name="dmn4", no_args_is_help=True, add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False,
@@ -21,6 +21,7 @@ learn.register(app)
 bench.register(app)
 serve.register(app)
 app.add_typer(data.app, name="data")
+app.add_typer(backbones.app, name="backbones")
 
 
 def show_version(wanted: bool) -> None:
