@@ -56,6 +56,7 @@ TRAITS = {
     "covariance": Traits(places=True, itself=True),
     "pn-semi": Traits(), "pn-semi-masked": Traits(), "tpn-semi": Traits(), "dsn-semi": Traits(),   # flat vectors
     "mn4-semi": DESCRIPTORS, "dmn4-semi": DESCRIPTORS,
+    "dmn4-linear": Traits(places=True, itself=True), "dmn4-linear-semi": Traits(places=True, itself=True),
 }
 NAMES = list(METHODS)
 

@@ -11,6 +11,7 @@ from .ctx import CTX
 from .dc import DC
 from .deepemd import DeepEMD
 from .dmn4 import DMN4
+from .dmn4_linear import DMN4Linear
 from .dn4 import DN4
 from .dsn import DSN
 from .dsn_semi import DSNSemi
@@ -22,7 +23,7 @@ from .mcl import MCL
 from .meta_baseline import MetaBaseline
 from .metaoptnet import MetaOptNet, MetaOptNetRidge
 from .mn4 import MN4
-from .mn4_semi import DMN4Semi, MN4Semi
+from .mn4_semi import DMN4LinearSemi, DMN4Semi, MN4Semi
 from .negative_margin import NegativeMargin
 from .odm import ODM
 from .pn_semi import PNSemi, PNSemiMasked
@@ -62,6 +63,8 @@ METHODS: dict[str, type[Method]] = {
     "dsn-semi": DSNSemi,
     "mn4-semi": MN4Semi,
     "dmn4-semi": DMN4Semi,
+    "dmn4-linear": DMN4Linear,
+    "dmn4-linear-semi": DMN4LinearSemi,
 }
 
 

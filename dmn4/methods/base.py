@@ -107,6 +107,7 @@ class DescriptorMethod(Method):
     k: int = 1          # nearest neighbours in each class that are summed
     partners = True     # what the search has to find besides the class maxima: whose they are,
     answers = False     # and whether the nearest of all answers
+    only_votes = True   # whether the scores are the votes and nothing else, so that methods can share a search
 
     def __init__(self, channels: int | None = None, vote: str = "nbnn", shots: str = "union", temperature: float = 1.0,
                  pyramid: str = "", centre: str = "none") -> None:

@@ -6,6 +6,7 @@ from .adoption import adopt
 from .base import DescriptorMethod
 from .descriptors import SupportPool
 from .dmn4 import DMN4
+from .dmn4_linear import DMN4Linear
 from .mn4 import MN4
 from .semi import SemiMethod
 
@@ -15,7 +16,7 @@ class AdoptingMethod(SemiMethod, DescriptorMethod):
 
     def derive_with(self, support: Tensor, labels: Tensor, unlabelled: Tensor) -> SupportPool:
         """The support pool with what it adopts: (n, C, H, W), (n,), (U, C, H, W) -> SupportPool."""
-        pool = DescriptorMethod.derive(self, support, labels)
+        pool: SupportPool = super(SemiMethod, self).derive(support, labels)               # that of the rule's class
         return adopt(pool, self.describe(unlabelled, pool), self.keep, self.answers)
 
 
@@ -25,3 +26,7 @@ class MN4Semi(AdoptingMethod, MN4):
 
 class DMN4Semi(AdoptingMethod, DMN4):
     """Of the unlabelled rivals for one support descriptor adopt the most discriminative, then DMN4."""
+
+
+class DMN4LinearSemi(AdoptingMethod, DMN4Linear):
+    """The pool adopts as that of DMN4-semi does; the linear head reads the labelled pictures alone."""

@@ -15,14 +15,18 @@ def score_together(support: Tensor, labels: Tensor, query: Tensor,
                 variants: Mapping[str, DescriptorMethod]) -> dict[str, Tensor]:
     """The scores (Q, N) of each variant, as its own call gives them, from as few searches as possible.
 
-    Variants that combine shots alike and have the same pyramid and centre share a search; k > 1 needs one of its own.
+    Variants that combine shots alike and have the same pyramid and centre share a search; one with k > 1, or whose
+    scores are more than votes, needs its own.
     """
     labels = checked_labels(support, labels)
     check_query(support.shape[1:], query, any_size=True)
     scores: dict[str, Tensor] = {}
     for group in grouped(variants):
-        first = next(iter(group.values()))
+        name, first = next(iter(group.items()))
         pool = first.derive(support, labels)
+        if len(group) == 1:
+            scores[name] = first.score(pool, query)
+            continue
         described = first.describe(query, pool)                                        # (Q, M, C)
         parts = [score_part(part, pool, group) for part in described.split(images_at_once(described, pool))]
         scores |= {name: torch.cat([part[name] for part in parts]) for name in group}
@@ -33,13 +37,14 @@ def grouped(variants: Mapping[str, DescriptorMethod]) -> list[dict[str, Descript
     """The variants by what their search depends on."""
     groups: dict[tuple, dict[str, DescriptorMethod]] = {}
     for name, method in variants.items():
-        groups.setdefault((method.shots, method.pyramid, method.centre, method.k), {})[name] = method
+        alone = "" if method.only_votes else name
+        groups.setdefault((method.shots, method.pyramid, method.centre, method.k, alone), {})[name] = method
     return list(groups.values())
 
 
 def score_part(query: Tensor, pool: SupportPool, group: Mapping[str, DescriptorMethod]) -> dict[str, Tensor]:
     """The scores of one group on one search: (Q, M, C), SupportPool -> name: (Q, N)."""
-    if len(group) == 1 or any(method.k > 1 for method in group.values()):
+    if any(method.k > 1 for method in group.values()):
         return {name: method.phi(query, pool) for name, method in group.items()}
     matches = search(query, pool, partners=any(method.partners for method in group.values()),
                      answers=any(method.answers for method in group.values()))

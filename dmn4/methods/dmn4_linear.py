@@ -1,0 +1,74 @@
+"""dmn4-linear: what discriminative mutual neighbours vote, and what a linear head on the pooled map says, in one score.
+
+The vote is local and shows what matched what; the head sees the whole and gains with many shots and many classes. Both
+are sums over the places of the map.
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from ..errors import InputError
+from .base import positive
+from .descriptors import SupportPool
+from .dmn4 import DMN4
+from .linear_head import LinearHead, fit_head
+from .vectors import pooled
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolWithHead(SupportPool):
+    """A support pool beside the head that was fitted to the same pictures."""
+
+    head: LinearHead
+
+
+class DMN4Linear(DMN4):
+    """The mean vote of a place plus `linear` times the head's score.
+
+    `compared`: how many channels are compared, the first ones (0: all); the head reads all of them, those that are
+    compared and the rest as two blocks of equal weight. `prior`: see `fit_head`.
+    """
+
+    any_size = False
+    only_votes = False
+
+    def __init__(self, channels: int | None = None, vote: str = "log-odds", shots: str = "union",
+                 temperature: float = 1.0, pyramid: str = "", centre: str = "none", compared: int = 0,
+                 linear: float = 1.0, prior: float = 100.0) -> None:
+        super().__init__(channels, vote, shots, temperature, pyramid, centre)
+        if compared < 0 or linear < 0:
+            raise InputError(f"compared is {compared} and linear is {linear}; neither may be below 0")
+        self.compared, self.linear, self.prior = compared, linear, positive("prior", prior)
+
+    def derive(self, support: Tensor, labels: Tensor) -> PoolWithHead:
+        pool = super().derive(self.matched(support), labels)
+        return PoolWithHead(**vars(pool), head=self.head(pooled(support), labels))
+
+    def head(self, means: Tensor, labels: Tensor) -> LinearHead:
+        """The linear head for the means of labelled maps: (n, C), (n,) -> LinearHead."""
+        rest = means.shape[1] - self.compared
+        blocks = [self.compared, rest] if self.compared and rest else [means.shape[1]]
+        return fit_head(means, labels, blocks, self.prior)
+
+    def matched(self, maps: Tensor) -> Tensor:
+        """The channels whose descriptors are compared: (B, C, H, W) -> (B, compared, H, W)."""
+        if self.compared > maps.shape[1]:
+            raise InputError(f"compared is {self.compared}, but the maps have {maps.shape[1]} channels")
+        return maps[:, : self.compared] if self.compared else maps
+
+    def describe(self, query: Tensor, pool: SupportPool) -> Tensor:
+        return super().describe(self.matched(query), pool)
+
+    def score(self, pool: SupportPool, query: Tensor) -> Tensor:
+        assert isinstance(pool, PoolWithHead)
+        votes = super().score(pool, query)                                               # (Q, N)
+        return votes + self.linear * pool.head.scores(pooled(query)) / self.temperature
+
+    def ballot(self, class_best: Tensor, kept: Tensor) -> Tensor:
+        """The mean over all places, those that were not kept among them: (Q, M, N), bool (Q, M) -> (Q, N)."""
+        return super().ballot(class_best, kept) / class_best.shape[1]
+
+    def shares(self, pool: PoolWithHead, query: Tensor) -> Tensor:
+        """What the head adds at each place to the score of each class: (Q, C, H, W) -> (Q, M, N)."""
+        return self.linear * pool.head.shares(query) / self.temperature
