@@ -47,12 +47,18 @@ class Form:
         channels = [stage[3] for stage in self.stages]
         return {f"{fine}x{fine}x{channels[4]}": depths[4], f"{coarse}x{coarse}x{channels[5]}": depths[5],
                 f"{coarse}x{coarse}x{channels[6]}": depths[6], f"{coarse}x{coarse}x1280": depths[6] + 1,
-                f"{coarse}x{coarse}x{CLASSES}": depths[6] + 2, "joined": depths[6]}
+                f"{coarse}x{coarse}x{CLASSES}": depths[6] + 2, "joined": depths[6],
+                f"{coarse}x{coarse}x{channels[6] + 1280}": depths[6] + 1}
 
     @property
     def usual_layer(self) -> str:
         """The last layer before the head: the best of those tried (docs/evidence.md)."""
         return list(self.layers)[2]
+
+    @property
+    def wide_layer(self) -> str:
+        """The usual layer and the one behind it side by side, for methods that compare the first and read both."""
+        return list(self.layers)[-1]
 
 
 def eights(channels: float) -> int:
@@ -75,7 +81,7 @@ class EfficientNetLite(Backbone):
 
     `layer` is named by its map at the network's own image size; None is the last one before the head. "7x7x1000" (of
     Lite0) scores the ImageNet classes at each place; "joined" puts 14x14x112 and the enlarged 7x7x320 side by side,
-    each of unit length at each place (14x14x432).
+    each of unit length at each place (14x14x432); "7x7x1600" puts 7x7x320 and 7x7x1280 side by side as they are.
     """
 
     mean = (127 / 255, 127 / 255, 127 / 255)                  # (pixel - 127) / 128 on 0..255
@@ -92,9 +98,13 @@ class EfficientNetLite(Backbone):
                   nn.Conv2d(1280, CLASSES, 1)]
         self.layers = nn.Sequential(*layers[:depths[self.layer]])
         self.out_channels = widths[4] + widths[6] if layer == "joined" else int(self.layer.split("x")[-1])
+        self.compared = widths[6] if self.layer == form.wide_layer else 0
         kaiming(self, "fan_in")
 
     def features(self, images: Tensor) -> Tensor:
+        if self.compared:
+            maps = self.layers[:-1](images)                                           # (B, 320, H, W)
+            return torch.cat([maps, self.layers[-1](maps)], dim=1)                    # (B, 1600, H, W)
         if self.layer != "joined":
             return self.layers(images)
         fine = self.layers[:self.fine](images)                                        # (B, 112, H, W)

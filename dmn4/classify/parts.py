@@ -26,7 +26,6 @@ from ..methods.base import Method
 from ..training.checkpoints import load_model
 from ..training.model import FewShotModel
 
-LAYER = {name: form.usual_layer for name, form in FORMS.items()}   # the best of those tried: docs/evidence.md
 CENTRE = dict.fromkeys(FORMS, "shots")                        # their descriptors gain by it: the same page
 CUSTOM = "custom"                                             # the name in a model file of a backbone made elsewhere
 
@@ -74,7 +73,7 @@ def assemble(method: str, backbone: str | nn.Module, weights: str | Path | None 
     else:
         if not is_outside(backbone):
             choose("backbone", backbone, [*BACKBONES, *KINDS])
-        loaded = named_backbone(backbone, weights, layer)
+        loaded = named_backbone(backbone, weights, layer or usual_layer(backbone, method))
     trained = loaded.model is not None and loaded.model.name == method and not method_options
     if loaded.model and trained:
         chosen, options = loaded.model.method, dict(loaded.model.options)
@@ -135,8 +134,17 @@ def usual_options(method: str, backbone: nn.Module) -> dict[str, Any]:
     """The options of a method that suit a backbone, unless the user says otherwise."""
     name = getattr(backbone, "name", "")
     centre = "shots" if isinstance(backbone, OutsideBackbone) else CENTRE.get(name)
+    usual = {"centre": centre, "compared": getattr(backbone, "compared", 0)}
     takes = inspect.signature(METHODS[method]).parameters
-    return {"centre": centre} if centre and "centre" in takes else {}
+    return {option: value for option, value in usual.items() if value and option in takes}
+
+
+def usual_layer(method: str, name: str) -> str | None:
+    """Where a backbone is cut for a method, unless the user says otherwise: docs/evidence.md."""
+    if name not in FORMS:
+        return None
+    reads_more = "compared" in inspect.signature(METHODS[method]).parameters
+    return FORMS[name].wide_layer if reads_more else FORMS[name].usual_layer
 
 
 def coming_with(name: str) -> list[str]:
@@ -146,7 +154,6 @@ def coming_with(name: str) -> list[str]:
 
 def named_backbone(name: str, weights: str | Path | None, layer: str | None) -> LoadedBackbone:
     """A backbone of the package with its weights: those that come with it, or those of a file."""
-    layer = layer or LAYER.get(name)
     options = {} if layer is None else {"layer": layer}
     coming = coming_with(name)
     if weights is None and not coming:
