@@ -4,9 +4,9 @@ import contextlib
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
@@ -14,20 +14,23 @@ from torch import Tensor, nn
 
 from .errors import InputError
 
+Buffer: TypeAlias = bytes | memoryview
 FORMAT = "dmn4 1"                                             # in the metadata of every file written here
 TEXT_LIMIT = 1 << 30                                          # bytes of a text or a table
 
 
-def write_file(path: Path, content: bytes | str) -> None:
+def write_file(path: Path, content: bytes | str | Iterable[Buffer]) -> None:
     """Put `content` at `path` whole or not at all, also when the process is killed or the disk is full.
 
-    A text becomes UTF-8; names of files in it that are none are written byte for byte.
+    It may come in parts, one after the other. A text becomes UTF-8; names of files in it that are none
+    are written byte for byte.
     """
     beside = draft_beside(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(beside, "wb") as file:
-            file.write(content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content)
+            content = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
+            file.writelines([content] if isinstance(content, bytes) else content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)
@@ -127,11 +130,13 @@ def part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 
 def fill(network: nn.Module, tensors: Mapping[str, Tensor], source: str) -> None:
-    """Copy tensors into the network, or raise an InputError that names the first one that does not fit."""
+    """Copy tensors into the network, or raise an InputError that names the first that does not fit or holds NaN."""
     wanted = network.state_dict()
     for name in [*wanted, *tensors]:
         if name not in tensors or name not in wanted or tensors[name].shape != wanted[name].shape:
             found = tuple(tensors[name].shape) if name in tensors else "absent"
             needed = tuple(wanted[name].shape) if name in wanted else "absent"
             raise InputError(f"checkpoint {source!r} belongs to another network: {name!r} is {found}, not {needed}")
+        if not tensors[name].isfinite().all():
+            raise InputError(f"checkpoint {source!r} is damaged: {name!r} holds NaN or infinite values")
     network.load_state_dict(dict(tensors))

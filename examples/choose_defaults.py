@@ -173,8 +173,8 @@ def judge_strangers(maps: dict[str, Tensor], labels: np.ndarray, layer: str, sho
     for episode in sample_episodes(labels, 10, shots, QUERIES, episodes=episodes, seed=100 + shots):
         chosen = episode.support_labels < 5
         support, few_labels, query = episode.support[chosen], episode.support_labels[chosen], views[0][episode.query]
-        few = Shots.stacked([Shots(one[support].half(), few_labels, torch.full_like(support, place),
-                                   torch.arange(len(support))) for place, one in views.items()])
+        few = Shots.stacked([Shots.of(one[support].half(), few_labels, torch.full_like(support, place),
+                                      torch.arange(len(support))) for place, one in views.items()])
         calibration = calibrate(lambda part, maps: method(*part.support(method).plain(), maps), few)
         scores = method(*few.support(method).plain(), query)
         exact = method(views[0][support], few_labels, query)

@@ -48,8 +48,8 @@ def measured(data: str, labels: np.ndarray, maps: Tensor, text: str, ways: int, 
         scores.append(said / spread_of(said))
         truth.append(episode.query_labels)
         if shots == 1 and ways > 2:
-            few = Shots(maps[episode.support], episode.support_labels, torch.zeros_like(episode.support),
-                        torch.arange(ways))
+            few = Shots.of(maps[episode.support], episode.support_labels, torch.zeros_like(episode.support),
+                           torch.arange(ways))
             strange = strange_scores(lambda part, query: method(*part.plain(), query), few)
             shares.append(spread_of(strange) / spread_of(said))
     power = best_power(torch.cat(scores), torch.cat(truth))

@@ -13,7 +13,8 @@ from dmn4.methods import build_method
 def shots_of(maps: torch.Tensor, labels: list[int], look: list[int] | None = None,
              image: list[int] | None = None) -> Shots:
     rows = list(range(len(labels)))
-    return Shots(maps.half(), torch.tensor(labels), torch.tensor(look or [0] * len(rows)), torch.tensor(image or rows))
+    columns = (torch.tensor(column) for column in (labels, look or [0] * len(rows), image or rows))
+    return Shots.of(maps.half(), *columns)
 
 
 def clusters(shots: int, classes: int = 4, spread: float = 0.3, seed: int = 0) -> tuple[torch.Tensor, list[int]]:

@@ -29,7 +29,7 @@ NOTHING = torch.empty(0, 5), torch.empty(0, dtype=torch.long)
 
 def single_shots(classes: int) -> Shots:
     maps = torch.randn(classes, 6, 2, 2, generator=torch.Generator().manual_seed(0)).half()
-    return Shots(maps, torch.arange(classes), torch.zeros(classes, dtype=torch.long), torch.arange(classes))
+    return Shots.of(maps, torch.arange(classes), torch.zeros(classes, dtype=torch.long), torch.arange(classes))
 
 
 def score(support: Shots, query: torch.Tensor) -> torch.Tensor:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from toy_models import taken_apart
 from toy_service import Patches, picture, shots
 
 import dmn4
@@ -169,13 +170,13 @@ def test_what_is_no_model_file_is_refused(client, content):
 
 def rewritten(tmp_path, change, tensors=lambda found: None):
     """The content of a model file whose description and tensors were changed."""
-    from dmn4.classify.modelfile import read_modelfile, write_modelfile
+    from dmn4.classify.modelfile import write_modelfile
 
     path = tmp_path / "model.dmn4"
     engine = Engine(Patches())
     pictures = [picture("red", 1), picture("red", 2), picture("blue", 1), picture("blue", 2)]
     path.write_bytes(engine.model_file(engine.learn(pictures, ["red", "red", "blue", "blue"])))
-    held, about = read_modelfile(path)
+    held, about = taken_apart(path)
     change(about)
     tensors(held)
     write_modelfile(path, held, about)

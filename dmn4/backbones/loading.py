@@ -101,6 +101,8 @@ def fill(backbone: Backbone, weights: Weights) -> None:
         if found != needed:
             raise InputError(f"weights {weights.source!r} do not fit backbone {backbone.name!r} with options "
                              f"{backbone.options}: {key!r} is {found}, not {needed}")
+        if not weights.tensors[key].isfinite().all():
+            raise InputError(f"weights {weights.source!r} are damaged: {key!r} holds NaN or infinite values")
     backbone.load_state_dict(weights.tensors, strict=not weights.surplus)
 
 

@@ -70,7 +70,7 @@ def evidence(scores: Tensor, alike: Tensor, own: Tensor | None = None) -> Tensor
 def likeness(support: Shots, query: Tensor) -> Tensor:
     """The cosine of each picture's mean descriptor with that of each class: (Q, C, H, W) -> (Q, N)."""
     plain = support.rows(support.look == 0)
-    return cosines(pooled(query), class_means(pooled(plain.maps.float()), plain.labels))
+    return cosines(pooled(query), class_means(plain.maps.means, plain.labels))
 
 
 @dataclass(frozen=True)

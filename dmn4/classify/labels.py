@@ -1,11 +1,12 @@
 """The labels a user gives, as arrays: checked, joined, and as a file holds them."""
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
+from .description import LETTERS, Labels
 
 
 def checked_labels(y: Iterable[Hashable]) -> np.ndarray:
@@ -25,6 +26,9 @@ def checked_labels(y: Iterable[Hashable]) -> np.ndarray:
         raise InputError(f"y is no list of labels: {error}") from None
     if not len(labels):
         raise InputError("y is empty; a classifier needs pictures of at least two classes")
+    longest = max((str(label) for label in labels.tolist()), key=len)
+    if len(longest) > LETTERS:
+        raise InputError(f"the label {longest[:20]!r}... has {len(longest):,} letters; at most {LETTERS:,} are taken")
     return labels
 
 
@@ -60,9 +64,13 @@ def stored(classes: np.ndarray) -> dict[str, Any]:
     return {"values": classes.tolist(), "type": classes.dtype.str}
 
 
-def restored(classes: Mapping[str, Any]) -> np.ndarray:
+def restored(classes: Labels, source: str) -> np.ndarray:
     """The labels that `stored` wrote; a file cannot ask for more room than its labels need."""
-    kind = np.dtype(classes["type"])
-    if kind.kind not in "biufUO":
-        raise TypeError(f"labels of type {kind}")
-    return np.array(classes["values"], dtype=str if kind.kind == "U" else kind)
+    try:
+        kind = np.dtype(classes.type)
+        labels = np.array(classes.values, dtype=str if kind.kind == "U" else kind)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"cannot read model file {source}: its classes are not of type {classes.type!r}") from None
+    if len(set(labels.tolist())) < len(labels):
+        raise InputError(f"cannot read model file {source}: two of its classes have the same name")
+    return labels

@@ -25,8 +25,11 @@ from ..methods import METHODS, build_method
 from ..methods.base import Method
 from ..training.checkpoints import load_model
 from ..training.model import FewShotModel
+from .description import SIDE, Composition
+from .description import Backbone as About
 
 CENTRE = dict.fromkeys(FORMS, "shots")                        # their descriptors gain by it: the same page
+LARGEST = 200_000_000                                         # numbers of a network that a file may ask for
 CUSTOM = "custom"                                             # the name in a model file of a backbone made elsewhere
 
 
@@ -67,6 +70,8 @@ def assemble(method: str, backbone: str | nn.Module, weights: str | Path | None 
              image_size: int | None = None, method_options: Mapping[str, Any] | None = None) -> Parts:
     """The parts for these names. Without `weights` those that come with the backbone, without `image_size` its own."""
     choose("method", method, METHODS)
+    if image_size is not None and not 1 <= image_size <= SIDE:
+        raise InputError(f"image_size is {image_size}; it is the side of a picture in pixels, from 1 to {SIDE}")
     if isinstance(backbone, nn.Module):
         own = custom_backbone(backbone, layer, weights)
         loaded = LoadedBackbone(own, usual_transform(own), packaged=OWN if isinstance(own, OutsideBackbone) else None)
@@ -88,34 +93,41 @@ def assemble(method: str, backbone: str | nn.Module, weights: str | Path | None 
     return Parts(backbone, frozen(backbone), transform, chosen.eval(), method, options, loaded.packaged)
 
 
-def rebuild(about: Mapping[str, Any], tensors: Mapping[str, Tensor], backbone: nn.Module | None, source: str) -> Parts:
+def rebuild(about: Composition, tensors: Mapping[str, Tensor], backbone: nn.Module | None, source: str) -> Parts:
     """The parts as a model file describes them; a backbone made elsewhere has to be given and is filled here."""
-    facts, packaged = about["backbone"], about["backbone"]["weights"]
-    if facts["name"] == CUSTOM and backbone is None:
-        raise InputError(f"{source!r} was made with a backbone of its own ({facts['class']}): give it as backbone=")
-    if backbone is None and packaged and packaged not in coming_with(facts["name"]):
-        raise InputError(f"{source!r} names weights {packaged!r} of {facts['name']!r} that come with no package here")
+    facts, packaged = about.backbone, about.backbone.weights
+    if facts.name == CUSTOM and backbone is None:
+        raise InputError(f"{source!r} was made with a backbone of its own ({facts.kind}): give it as backbone=")
+    if backbone is None and packaged and packaged not in coming_with(facts.name):
+        raise InputError(f"{source!r} names weights {packaged!r} of {facts.name!r} that come with no package here")
     network = found_again(facts, source) if backbone is None else custom_backbone(backbone, None, None)
     if not packaged:
         fill(network, part(tensors, "backbone."), source)
-    if checksum(network) != facts["sha256"]:
-        raise InputError(f"{source!r} was fitted with other weights {packaged!r} of {facts['name']!r} than are here "
-                         f"(their sha256 began {str(facts['sha256'])[:12]}): get the same ones, or fit again")
-    method = build_method(about["method"], channels=width(network), **about["method_options"])
+    if checksum(network) != facts.sha256:
+        raise InputError(f"{source!r} was fitted with other weights {packaged!r} of {facts.name!r} than are here "
+                         f"(their sha256 began {facts.sha256[:12]}): get the same ones, or fit again")
+    method = build_method(about.method, channels=width(network), **about.method_options)
     fill(method, part(tensors, "method."), source)
-    settings: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value
-                                for name, value in about["transform"].items()}
-    return Parts(network.eval(), frozen(network), Transform(**settings), method.eval(), about["method"],
-                 about["method_options"], packaged)
+    return Parts(network.eval(), frozen(network), Transform(**vars(about.transform)), method.eval(), about.method,
+                 dict(about.method_options), packaged)
 
 
-def found_again(facts: Mapping[str, Any], source: str) -> nn.Module:
+def check_extent(name: str, options: Mapping[str, Any], source: str) -> None:
+    """Refuse options of a backbone that ask for more numbers than any network here has, before one is made."""
+    with torch.device("meta"):                                # shapes alone
+        numbers = sum(tensor.numel() for tensor in build_backbone(name, **options).state_dict().values())
+    if numbers > LARGEST:
+        raise InputError(f"{source!r} asks for a {name!r} of {numbers:,} numbers; at most {LARGEST:,} are taken")
+
+
+def found_again(facts: About, source: str) -> nn.Module:
     """The backbone that a model file names; one from elsewhere may also lie beside the file."""
-    name = facts["name"]
+    name = facts.name
     if not is_outside(name):
-        return build_backbone(name, facts["weights"], **facts["options"])
+        check_extent(name, facts.options, source)
+        return build_backbone(name, facts.weights, **facts.options)
     try:
-        return build_outside(name, facts["options"], beside=Path(source).parent)
+        return build_outside(name, facts.options, beside=Path(source).parent)
     except InputError as error:
         raise InputError(f"{source!r} needs the backbone {name!r}, which is missing: {error}") from None
 

@@ -12,15 +12,16 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
-from ..files import part
 from ..images import Source
 from ..images.looks import LOOKS, at_once, batches, check_images, look, places_of, read_pixels, thumbnail
 from ..methods import METHODS
 from ..methods.base import Learnt
 from .calibration import Calibration, calibrate, evidence, likeness
+from .contents import columns, contents
 from .labels import checked_labels, joined_labels, restored, stored
-from .modelfile import pack_bytes, read_modelfile, unpack_bytes, write_modelfile
+from .modelfile import read_modelfile, write_modelfile
 from .parts import Parts, assemble, rebuild
+from .pictures import Pictures
 from .shots import Shots
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class PlainClassifier:
     classes_: np.ndarray
     parts_: Parts
     shots_: Shots
-    pictures_: list[bytes]
+    pictures_: Pictures
     unlabelled_: Tensor | None
     learnt_: Learnt
     calibration_: Calibration
@@ -98,9 +99,9 @@ class PlainClassifier:
         if len(names) == 2:
             raise InputError(f"without {label!r} one class is left; a classifier needs at least two")
         shots, stay = self.shots_.without(names.index(label))
-        return self._keep(np.delete(self.classes_, names.index(label)), shots, [self.pictures_[row] for row in stay])
+        return self._keep(np.delete(self.classes_, names.index(label)), shots, self.pictures_.chosen(stay))
 
-    def _keep(self, classes: np.ndarray, shots: Shots, pictures: list[bytes]) -> Self:
+    def _keep(self, classes: np.ndarray, shots: Shots, pictures: Pictures) -> Self:
         """Take these as what was learnt, and calibrate anew."""
         self.classes_, self.shots_, self.pictures_ = classes, shots, pictures
         self.learnt_ = self._learn(shots)
@@ -128,13 +129,13 @@ class PlainClassifier:
             raise InputError(f"method {name!r} makes no use of unlabelled pictures; choose one of {', '.join(able)}")
         return parts.to(self.device)
 
-    def _look_at(self, images: Iterable[Source], numbers: np.ndarray) -> tuple[Shots, list[bytes]]:
+    def _look_at(self, images: Iterable[Source], numbers: np.ndarray) -> tuple[Shots, Pictures]:
         """Labelled pictures as maps, with the views that the method and a calibration from single shots need."""
         check_images(images)
         labels = torch.from_numpy(numbers)
         asked = {0, *places_of(self.parts_.method.views)}
         single = labels.bincount()[labels] == 1                                                   # (n,)
-        parts: list[Shots] = []
+        parts: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
         pictures: list[bytes] = []
         for batch in batches(images, self.batch_size):
             pixels = read_pixels(batch, self.parts_.transform)                                    # (B, h, w, 3)
@@ -146,11 +147,11 @@ class PlainClassifier:
                 chosen = torch.ones_like(single[rows]) if place in asked else single[rows]        # (B,)
                 if chosen.any():
                     maps = self.embed(pixels[chosen], place).half()
-                    parts.append(Shots(maps, labels[rows][chosen], torch.full_like(rows[chosen], place), rows[chosen]))
+                    parts.append((maps, labels[rows][chosen], torch.full_like(rows[chosen], place), rows[chosen]))
         if len(pictures) != len(labels):
             more = " or more" if len(pictures) > len(labels) else ""
             raise InputError(f"{len(labels)} labels were given for {len(pictures)}{more} pictures; one each is needed")
-        return Shots.stacked(parts), pictures
+        return Shots.of(*map(torch.cat, zip(*parts, strict=True))), Pictures(pictures)
 
     # ----------------------------------------------------------------------------------------------------- predicting
 
@@ -233,10 +234,7 @@ class PlainClassifier:
         check_fitted(self)
         about = {"parameters": self._parameters(), "parts": self.parts_.about(), "classes": stored(self.classes_),
                  "calibration": asdict(self.calibration_)}
-        tensors = {f"shots.{name}": tensor for name, tensor in vars(self.shots_).items()}
-        tensors |= {f"pictures.{name}": tensor for name, tensor in pack_bytes(self.pictures_).items()}
-        tensors |= self.parts_.tensors()
-        tensors |= {} if self.unlabelled_ is None else {"unlabelled": self.unlabelled_}
+        tensors = columns(self.shots_, self.pictures_, self.unlabelled_) | self.parts_.tensors()
         write_modelfile(Path(path), tensors, about)
 
     def _parameters(self) -> dict[str, Any]:
@@ -260,18 +258,12 @@ def check_fitted(classifier: PlainClassifier) -> None:
 def opened(kind: type[Kind], path: str | Path, backbone: nn.Module | None = None, device: str = "cpu") -> Kind:
     """The classifier of a file that `save` wrote, as a PlainClassifier or a kind of it."""
     tensors, about = read_modelfile(Path(path))
-    try:
-        parameters = about["parameters"] | ({} if backbone is None else {"backbone": backbone})
-        classifier = kind(**parameters, device=device)
-        classifier.parts_ = rebuild(about["parts"], tensors, backbone, str(path)).to(device)
-        classifier.classes_ = restored(about["classes"])
-        classifier.shots_ = Shots(**part(tensors, "shots."))
-        classifier.pictures_ = unpack_bytes(tensors["pictures.bytes"], tensors["pictures.ends"])
-        classifier.unlabelled_ = tensors.get("unlabelled")
-        classifier.learnt_ = classifier._learn(classifier.shots_)
-        weights = tuple(about["calibration"]["weights"])
-        classifier.calibration_ = (Calibration(**about["calibration"] | {"weights": weights}) if about["version"] > 1
-                                   else classifier._calibrate())         # the first version weighed other evidence
-    except (KeyError, TypeError) as error:
-        raise InputError(f"cannot read model file {str(path)!r}: its description is damaged ({error!r})") from None
+    parameters = vars(about.parameters) | ({} if backbone is None else {"backbone": backbone})
+    classifier = kind(**parameters, device=device)
+    classifier.parts_ = rebuild(about.parts, tensors, backbone, str(path)).to(device)
+    classifier.classes_ = restored(about.classes, repr(str(path)))
+    held = contents(tensors, len(classifier.classes_), repr(str(path)))
+    classifier.shots_, classifier.pictures_, classifier.unlabelled_ = held
+    classifier.learnt_ = classifier._learn(classifier.shots_)
+    classifier.calibration_ = about.calibration
     return classifier

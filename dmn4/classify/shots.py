@@ -7,13 +7,14 @@ from torch import Tensor
 
 from ..images.looks import places_of
 from ..methods.base import Method
+from .maps import Maps
 
 
 @dataclass(frozen=True)
 class Shots:
     """Maps of labelled pictures, one row for each look at a picture; float16, as they are also stored."""
 
-    maps: Tensor     # (n, C, H, W)  float16
+    maps: Maps       # (n, C, H, W)  float16
     labels: Tensor   # (n,)  0..N-1
     look: Tensor     # (n,)  which of LOOKS; 0 is the picture itself
     image: Tensor    # (n,)  number of the picture
@@ -23,15 +24,20 @@ class Shots:
         return Shots(self.maps[chosen], self.labels[chosen], self.look[chosen], self.image[chosen])
 
     @classmethod
+    def of(cls, maps: Tensor, labels: Tensor, look: Tensor, image: Tensor) -> "Shots":
+        """Shots whose maps are one tensor (n, C, H, W)."""
+        return cls(Maps.of(maps), labels, look, image)
+
+    @classmethod
     def stacked(cls, parts: list["Shots"]) -> "Shots":
         """The rows of all parts, in order; pictures keep their numbers."""
-        columns = zip(*((part.maps, part.labels, part.look, part.image) for part in parts), strict=True)
-        return cls(*(torch.cat(column) for column in columns))
+        maps, *rest = zip(*((part.maps.read(), part.labels, part.look, part.image) for part in parts), strict=True)
+        return cls.of(torch.cat(maps), *(torch.cat(column) for column in rest))
 
     def joined(self, other: "Shots") -> "Shots":
         """These rows, then the others, whose pictures are numbered on."""
         numbered = other.image + (int(self.image.max()) + 1 if len(self.image) else 0)
-        return Shots(torch.cat([self.maps, other.maps]), torch.cat([self.labels, other.labels]),
+        return Shots(self.maps.joined(other.maps), torch.cat([self.labels, other.labels]),
                      torch.cat([self.look, other.look]), torch.cat([self.image, numbered]))
 
     def without(self, label: int) -> tuple["Shots", list[int]]:
@@ -47,7 +53,7 @@ class Shots:
     def distinct(self) -> "Shots":
         """The rows of the first of identical pictures in a class; which are identical their maps tell."""
         plain = self.rows(self.look == 0)
-        means = torch.cat([plain.maps.float().mean((2, 3)), plain.labels[:, None]], dim=1)           # (pictures, C + 1)
+        means = torch.cat([plain.maps.means, plain.labels[:, None]], dim=1)           # (pictures, C + 1)
         same = means.unique(dim=0, return_inverse=True)[1]                                           # (pictures,)
         first = torch.full((int(same.max()) + 1,), len(same)).scatter_reduce(0, same, torch.arange(len(same)), "amin")
         return self.rows(torch.isin(self.image, plain.image[first]))

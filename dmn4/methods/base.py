@@ -170,8 +170,8 @@ def images_at_once(query: Tensor, pool: SupportPool) -> int:
 
 def positive(name: str, value: float) -> float:
     """`value`, or an InputError unless it is a number above zero."""
-    if not value > 0:
-        raise InputError(f"{name} is {value}; it must be above 0")
+    if not 0 < value < float("inf"):
+        raise InputError(f"{name} is {value}; it must be above 0, and finite")
     return value
 
 

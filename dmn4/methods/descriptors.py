@@ -60,8 +60,9 @@ def pyramid_sides(pyramid: str) -> list[int]:
         sides = [int(side) for side in str(pyramid).replace("-", ",").split(",")] if pyramid else []
     except ValueError:
         sides = [0]
-    if any(side < 1 for side in sides):
-        raise InputError(f"pyramid {pyramid!r} is not a list of grid sides; write for instance '2,1'")
+    if any(not 1 <= side <= 64 for side in sides):
+        raise InputError(f"pyramid {str(pyramid)[:40]!r} is not a list of grid sides from 1 to 64; "
+                         "write for instance '2,1'")
     return sides
 
 

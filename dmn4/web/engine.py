@@ -94,14 +94,14 @@ class Engine:
     def check_description(self, path: Path) -> None:
         """Refuse a file made with another backbone, preprocessing or method, before anything is built from it."""
         about = read_modelfile(path)[1]
-        parts, classes = about["parts"], about["classes"]
-        if parts["backbone"]["sha256"] != self.sha256:
-            raise InputError(f"it was made with the backbone {ascii(parts['backbone']['name'])[:40]} or other weights; "
+        parts, classes = about.parts, about.classes
+        if parts.backbone.sha256 != self.sha256:
+            raise InputError(f"it was made with the backbone {ascii(parts.backbone.name)[:40]} or other weights; "
                              f"this service runs {self.backbone!r}")
-        if parts["method"] not in RULES or not set(parts["method_options"]) <= {"vote", "shots", "centre"}:
-            raise InputError(f"its method is {ascii(parts['method'])[:40]} with options of its own; this service "
+        if parts.method not in RULES or not set(parts.method_options) <= {"vote", "shots", "centre"}:
+            raise InputError(f"its method is {ascii(parts.method)[:40]} with options of its own; this service "
                              f"takes {', '.join(RULES)}")
-        if classes["type"] != np.array(classes["values"]).dtype.str or not classes["type"].startswith("<U"):
+        if classes.type != np.array(classes.values).dtype.str or not classes.type.startswith("<U"):
             raise InputError("its classes are not text")
 
     def check_contents(self, classifier: FewShotClassifier) -> None:
@@ -112,7 +112,7 @@ class Engine:
         first = read_pixels(pictures, self.parts.transform)[:1]                   # all of them can be read
         shape = (len(shots.maps), *classifier.embed(first).shape[1:])
         plain = shots.rows(shots.look == 0)
-        fits = (shots.maps.dtype == torch.float16 and shots.maps.shape == shape and bool(shots.maps.isfinite().all())
+        fits = (shots.maps.shape == shape and all(bool(maps.isfinite().all()) for maps in shots.maps.batches())
                 and all(column.dtype == torch.int64 and column.shape == shape[:1]
                         for column in (shots.labels, shots.look, shots.image))
                 and set(plain.labels.tolist()) == set(shots.labels.tolist()) == set(range(len(classifier.classes_)))

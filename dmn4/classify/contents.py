@@ -1,0 +1,67 @@
+"""The tensors of a model file: labelled pictures as they are written, and checked when they come back."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..images.looks import LOOKS
+from .maps import Maps
+from .modelfile import Column
+from .pictures import Pictures
+from .shots import Shots
+
+FINITE = {"shots.means", "unlabelled"}                        # the maps are checked when they are read
+KINDS = {"shots.maps": torch.float16, "shots.means": torch.float32, "pictures.bytes": torch.uint8,
+         "pictures.ends": torch.int64, "shots.labels": torch.int64, "shots.look": torch.int64,
+         "shots.image": torch.int64}
+
+
+def columns(shots: Shots, pictures: Pictures, unlabelled: Tensor | None) -> dict[str, Tensor | Column]:
+    """What a classifier has seen, as the tensors of a file."""
+    maps, size = shots.maps, sum(map(len, pictures.contents))
+    held: dict[str, Tensor | Column] = {
+        "shots.maps": Column(torch.float16, tuple(maps.shape), maps.batches), "shots.means": maps.means,
+        "shots.labels": shots.labels, "shots.look": shots.look, "shots.image": shots.image,
+        "pictures.bytes": Column(torch.uint8, (size,), lambda: pictures.contents), "pictures.ends": pictures.ends}
+    return held | ({} if unlabelled is None else {"unlabelled": unlabelled})
+
+
+def contents(tensors: Mapping[str, Tensor], ways: int, source: str) -> tuple[Shots, Pictures, Tensor | None]:
+    """What a classifier of so many classes has seen, or an InputError that says in one line what does not fit.
+
+    Files of the version before hold no means: all maps are read for them.
+    """
+    if "shots.means" not in tensors and "shots.maps" in tensors:
+        tensors = {**tensors, "shots.means": Maps.of(tensors["shots.maps"]).means}
+    for name, kind in KINDS.items():
+        if name not in tensors:
+            raise InputError(f"cannot read model file {source}: the tensor {name!r} is not there")
+        if tensors[name].dtype != kind:
+            raise InputError(f"cannot read model file {source}: the tensor {name!r} is {tensors[name].dtype}, "
+                             f"not {kind}")
+    for name in FINITE & tensors.keys():
+        if not tensors[name].isfinite().all():
+            raise InputError(f"cannot read model file {source}: the tensor {name!r} holds NaN or infinite values")
+    maps, means = tensors["shots.maps"], tensors["shots.means"]
+    labels, look, image = tensors["shots.labels"], tensors["shots.look"], tensors["shots.image"]
+    ends, unlabelled = tensors["pictures.ends"], tensors.get("unlabelled")
+    pictures = len(ends)
+    fits = (maps.ndim == 4 and means.shape == maps.shape[:2] and 0 not in maps.shape
+            and all(column.shape == maps.shape[:1] for column in (labels, look, image))
+            and within(labels, ways) and within(look, len(LOOKS)) and within(image, pictures)
+            and bool(labels[look == 0].bincount(minlength=ways).all())
+            and image[look == 0].sort().values.tolist() == list(range(pictures))
+            and ends.ndim == 1 and int(ends.diff(prepend=ends.new_zeros(1)).min()) >= 0
+            and int(ends[-1]) <= len(tensors["pictures.bytes"])
+            and (unlabelled is None or unlabelled.shape[1:] == maps.shape[1:]))
+    if not fits:
+        raise InputError(f"cannot read model file {source}: its labelled pictures do not fit together")
+    shots = Shots(Maps((maps,), torch.arange(len(maps)), means), labels, look, image)
+    return shots, Pictures.unpacked(tensors["pictures.bytes"], ends), unlabelled
+
+
+def within(numbers: Tensor, end: int) -> bool:
+    """Whether all of these count from 0 to below `end`."""
+    return len(numbers) > 0 and int(numbers.min()) >= 0 and int(numbers.max()) < end

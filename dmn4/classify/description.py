@@ -1,0 +1,120 @@
+"""What a model file says of itself: one schema with bounds. Whatever does not fit it is refused before it is used."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from ..errors import InputError
+from .calibration import Calibration
+
+VERSION = 3                                                   # of the file
+OLDEST = 2                                                    # has no means: all maps are read when it is opened
+SIDE = 4096                                                   # pixels
+LETTERS = 1000                                                # of a label, a name or an option
+
+Name = Annotated[str, Field(max_length=LETTERS)]
+Number = Annotated[float, Field(ge=-1e6, le=1e6)]
+Option = Annotated[int, Field(ge=-(1 << 31), le=1 << 31)] | Number | bool | Name
+Options = Annotated[dict[Name, Option], Field(max_length=50)]
+Side = Annotated[int, Field(ge=1, le=SIDE)]
+Colour = tuple[Number, Number, Number]
+Spread = Annotated[float, Field(gt=0, le=1e6)]
+
+
+class Part(BaseModel):
+    """Fields of exactly these types, every number finite."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Parameters(Part):
+    """The arguments of the classifier."""
+
+    method: Name
+    backbone: Name | None
+    weights: Name | None = None
+    layer: Name | None = None
+    image_size: Side | None = None
+    method_options: Options | None = None
+    batch_size: Annotated[int, Field(ge=1, le=1 << 20)] = 32
+
+
+class Backbone(Part):
+    """The network: the name and options that rebuild it, the weights that come with it, the checksum of its tensors."""
+
+    name: Name
+    options: Options
+    weights: Name | None
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    kind: Annotated[Name, Field(alias="class")]
+
+
+class Preparation(Part):
+    """How pictures are prepared: the fields of a Transform."""
+
+    size: Side
+    resize: Side | tuple[Side, Side] | None
+    crop: Literal["none", "centre", "random", "resized"]
+    padding: Annotated[int, Field(ge=0, le=SIDE)]
+    reflect: bool
+    flip: bool
+    jitter: Annotated[float, Field(ge=0, le=1)]
+    mean: Colour
+    std: tuple[Spread, Spread, Spread]
+
+
+class Composition(Part):
+    """What classifies."""
+
+    backbone: Backbone
+    transform: Preparation
+    method: Name
+    method_options: Options
+
+
+class Labels(Part):
+    """The classes, and the type of array that holds them."""
+
+    values: Annotated[list[Name | int | float | bool], Field(min_length=2, max_length=1 << 20)]
+    type: Annotated[str, Field(pattern="^[<>|=]?[biufUO][0-9]{0,10}$")]
+
+
+class Description(Part):
+    """Everything about a classifier but its tensors."""
+
+    version: int
+    parameters: Parameters
+    parts: Composition
+    classes: Labels
+    calibration: Calibration
+
+    @field_validator("calibration")
+    @classmethod
+    def usable(cls, calibration: Calibration) -> Calibration:
+        """Refuse a temperature that scores cannot be divided by."""
+        if not calibration.temperature > 0:
+            raise ValueError(f"the temperature is {calibration.temperature}; it must be above 0")
+        return calibration
+
+
+class Versioned(BaseModel):
+    """What every version of the file says."""
+
+    version: int
+
+
+def parse(text: str, source: str) -> Description:
+    """The description in the header of a model file, or an InputError that says in one line what is wrong with it."""
+    try:
+        version = Versioned.model_validate_json(text, strict=True).version
+        if version > VERSION:
+            raise InputError(f"{source} was written by a newer dmn4 (file version {version}, this one reads "
+                             f"{VERSION}): upgrade with `pip install -U dmn4`")
+        if version < OLDEST:
+            raise InputError(f"{source} was written by an early dmn4 (file version {version}): fit again")
+        return Description.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"])) or "it"
+        raise InputError(f"cannot read model file {source}: its description is damaged ({place[:100]}: "
+                         f"{first['msg'][:200]})") from None

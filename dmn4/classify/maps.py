@@ -1,0 +1,74 @@
+"""Feature maps of many pictures in several pieces, in memory or mapped from a file: only what is asked for is read."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..methods.vectors import pooled
+
+AT_ONCE = 1024                                                # maps in memory while all of them are gone through
+
+
+@dataclass(frozen=True)
+class Maps:
+    """Maps of n pictures (n, C, H, W), float16; choosing some of them reads none."""
+
+    pieces: tuple[Tensor, ...]                                # (p, C, H, W) each, float16
+    place: Tensor                                             # (n,)  of each map in the pieces laid end to end
+    means: Tensor                                             # (n, C)  over the places of each map, float32
+
+    @classmethod
+    def of(cls, maps: Tensor) -> "Maps":
+        """Maps that lie in one tensor (n, C, H, W)."""
+        parts = [pooled(part.float()) for part in maps.split(AT_ONCE)]
+        return cls((maps,), torch.arange(len(maps)), torch.cat(parts))
+
+    def __len__(self) -> int:
+        return len(self.place)
+
+    @property
+    def shape(self) -> torch.Size:
+        """n, C, H, W."""
+        return torch.Size([len(self), *self.pieces[0].shape[1:]])
+
+    def __getitem__(self, chosen: Tensor) -> "Maps":
+        """Some of the maps: places or a mask."""
+        return Maps(self.pieces, self.place[chosen], self.means[chosen])
+
+    def read(self) -> Tensor:
+        """The maps themselves (n, C, H, W), float16."""
+        maps = self.pieces[0].new_empty(self.shape)
+        start = 0
+        for piece in self.pieces:
+            inside = (self.place >= start) & (self.place < start + len(piece))                       # (n,)
+            if inside.all():
+                return piece[self.place - start]
+            maps[inside] = piece[self.place[inside] - start]
+            start += len(piece)
+        return maps
+
+    def float(self) -> Tensor:
+        """The maps themselves (n, C, H, W), float32."""
+        return self.read().float()
+
+    def batches(self) -> Iterator[Tensor]:
+        """The maps in order, a few at a time: (b, C, H, W), float16."""
+        for rows in torch.arange(len(self)).split(AT_ONCE):
+            yield self[rows].read()
+
+    def joined(self, other: "Maps") -> "Maps":
+        """These maps, then the others. Of what is there no more is copied than is added, on average."""
+        place = torch.cat([self.place, other.place + sum(map(len, self.pieces))])
+        both = Maps(self.pieces + other.pieces, place, torch.cat([self.means, other.means]))
+        return both.compact()
+
+    def compact(self) -> "Maps":
+        """The same maps in few pieces: small ones at the end become one, and most of what is left out goes."""
+        if 2 * len(self) < sum(map(len, self.pieces)):
+            return Maps((self.read(),), torch.arange(len(self)), self.means)
+        pieces = list(self.pieces)
+        while len(pieces) > 2 and len(pieces[-2]) <= len(pieces[-1]):
+            pieces[-2:] = [torch.cat(pieces[-2:])]
+        return Maps(tuple(pieces), self.place, self.means)
