@@ -33,7 +33,7 @@ class Parameters(Part):
     method: Name
     backbone: Name | None
     weights: Name | None = None
-    layer: Name | None = None
+    layer: Name | Annotated[int, Field(ge=-1000, le=1000)] | None = None
     image_size: Side | None = None
     method_options: Options | None = None
     batch_size: Annotated[int, Field(ge=1, le=1 << 20)] = 32
