@@ -38,3 +38,17 @@ def evaluate(rounds: Rounds = 9, out: Out = Path("out/benchmark-evaluate.json"))
     from dmn4.benchmark import benchmark_evaluation
 
     benchmark_evaluation(rounds, out)
+
+
+@app.command()
+def bulk(megapixels: Annotated[float, typer.Option(help="Of the JPEGs.")] = 12,
+         pictures: Annotated[int, typer.Option(help="In every round.", min=12)] = 240, rounds: Rounds = 3,
+         memory_pictures: Annotated[int, typer.Option(help="Small ones, over which memory is watched.", min=12)]
+         = 20_000, out: Out = Path("out/benchmark-bulk.json")) -> None:
+    """Time predict_many beside the bare network and beside decoding, and watch its memory.
+
+    Example: dmn4 benchmark bulk --megapixels 2
+    """
+    from dmn4.benchmark.bulk import benchmark_bulk
+
+    benchmark_bulk(megapixels, pictures, rounds, memory_pictures, out)

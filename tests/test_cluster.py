@@ -1,0 +1,108 @@
+"""A Ray cluster of two nodes on this machine, each with its own object store; workers and nodes that die."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from toy_bulk import as_folder, pictures, small_model
+
+import dmn4
+from dmn4 import InputError, predict_many
+
+pytestmark = pytest.mark.cluster
+COUNT = 2000
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_worker_niceness="0")
+    ray = pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 100_000_000})
+    cluster.node = cluster.add_node(num_cpus=1, object_store_memory=100_000_000)
+    cluster.wait_for_nodes()
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory) -> Path:
+    home = tmp_path_factory.mktemp("home")
+    small_model(home)
+    as_folder(home / "inbox", pictures(COUNT))
+    predict_many(home / "dmn4.dmn4", home / "inbox", home / "local", workers=0, rows_per_part=20)
+    return home
+
+
+def workers() -> list[int]:
+    """The processes below this one that judge units for Ray."""
+    parents, judging = {}, []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            title, status = (folder / "cmdline").read_bytes(), (folder / "stat").read_text()
+        except OSError:
+            continue
+        parents[int(folder.name)] = int(status.rpartition(")")[2].split()[1])
+        if title.startswith(b"ray::judge_there"):
+            judging.append(int(folder.name))
+    return [process for process in judging if os.getpid() in lineage(process, parents)]
+
+
+def lineage(process: int, parents: dict[int, int]) -> list[int]:
+    above = []
+    while process := parents.get(process, 0):
+        above.append(process)
+    return above
+
+
+def test_every_row_is_there_once_and_equal_to_the_bit_whatever_dies(cluster, home, tmp_path):
+    events = []
+
+    def disturb(rows: int, total: int) -> None:
+        if rows > 200 and not events:
+            os.kill(workers()[0], signal.SIGKILL)
+            events.append("a worker was killed")
+        elif rows > 600 and len(events) == 1:
+            cluster.remove_node(cluster.node, allow_graceful=False)
+            events.append("a node left")
+        elif rows > 1000 and len(events) == 2:
+            cluster.node = cluster.add_node(num_cpus=1, object_store_memory=100_000_000)
+            events.append("a node joined")
+
+    done = predict_many(home / "dmn4.dmn4", home / "inbox", tmp_path / "out", engine="ray", address=cluster.address,
+                        rows_per_part=20, seen=disturb)
+    assert events == ["a worker was killed", "a node left", "a node joined"]
+    assert done.count == COUNT
+    assert pq.read_table(tmp_path / "out") == pq.read_table(home / "local")
+
+
+def test_a_cluster_without_room_for_a_worker_is_refused_in_one_line(cluster, home, tmp_path):
+    with pytest.raises(InputError, match=r"a worker needs 1 CPU and 0.5 GPU on one node; the cluster has 1 CPU \+ 0"):
+        predict_many(home / "dmn4.dmn4", home / "inbox", tmp_path / "out", engine="ray", address=cluster.address,
+                     gpus_per_worker=0.5)
+
+
+def test_a_mistake_on_a_worker_is_one_line(cluster, home, tmp_path, monkeypatch):
+    (tmp_path / "a.dmn4").write_bytes((home / "dmn4.dmn4").read_bytes()[:-100])
+    with pytest.raises(InputError, match=r"^cannot read model file .* damaged") as error:
+        predict_many(tmp_path / "a.dmn4", home / "inbox", tmp_path / "out", engine="ray", address=cluster.address)
+    assert "\n" not in str(error.value)
+
+
+def test_a_pipeline_of_ray_data_gives_the_same_verdicts(cluster, home):
+    ray = pytest.importorskip("ray")
+    while len([node for node in cluster.list_all_nodes() if node]) < 2:
+        time.sleep(0.2)
+    ray.init(address=cluster.address, log_to_driver=False)
+    some = sorted(map(str, (home / "inbox").iterdir()))[:60]
+    said = ray.data.read_binary_files(some, include_paths=True).map_batches(
+        dmn4.RayPredictor, fn_constructor_args=[str(home / "dmn4.dmn4")], batch_size=20, concurrency=1)
+    rows = {row["path"]: (row["verdict"], row["probability"]) for row in said.take_all()}
+    ray.shutdown()
+    local = {row["path"]: (row["verdict"], row["probability"]) for row in pq.read_table(home / "local").to_pylist()}
+    assert rows == {path: local[path] for path in some}
