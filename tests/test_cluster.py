@@ -7,10 +7,15 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+import torch
 from toy_bulk import as_folder, pictures, small_model
 
 import dmn4
 from dmn4 import InputError, predict_many
+from dmn4.backbones import build_backbone
+from dmn4.cli import main
+from dmn4.files import load_tensors, read_json
+from dmn4.training.checkpoints import save_backbone
 
 pytestmark = pytest.mark.cluster
 COUNT = 2000
@@ -92,6 +97,25 @@ def test_a_mistake_on_a_worker_is_one_line(cluster, home, tmp_path, monkeypatch)
     with pytest.raises(InputError, match=r"^cannot read model file .* damaged") as error:
         predict_many(tmp_path / "a.dmn4", home / "inbox", tmp_path / "out", engine="ray", address=cluster.address)
     assert "\n" not in str(error.value)
+
+
+def test_an_evaluation_on_the_cluster_has_the_same_card(cluster, tmp_path):
+    for number, place in enumerate(([], ["--engine", "ray", "--address", cluster.address])):
+        main(["evaluate", "drawn", "--method", "dmn4", "--method", "protonet", "--episodes", "600", "--queries", "2",
+              "--weights", str(backbone(tmp_path)), "-o", str(tmp_path / str(number)), *place])
+    cards = [read_json(tmp_path / str(number) / "card.json") for number in range(2)]
+    for card in cards:
+        for name in ("seconds", "date", "command"):
+            del card[name]
+    assert cards[0] == cards[1]
+    accuracies = [load_tensors(tmp_path / str(number) / "accuracies.safetensors")[0] for number in range(2)]
+    assert all(torch.equal(accuracies[0][name], accuracies[1][name]) for name in ("dmn4", "protonet"))
+
+
+def backbone(folder: Path) -> Path:
+    torch.manual_seed(0)
+    save_backbone(folder / "narrow.safetensors", build_backbone("conv4", width=0.125), {})
+    return folder / "narrow.safetensors"
 
 
 def test_a_pipeline_of_ray_data_gives_the_same_verdicts(cluster, home):

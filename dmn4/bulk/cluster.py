@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import InputError
 from .local import cores
 
+ENGINES = ("local", "ray")
 RETRIES = 10                                                  # of work whose worker or node died
 AHEAD = 2                                                     # pieces of work under way for each worker that fits
 

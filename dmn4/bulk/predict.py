@@ -3,14 +3,15 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow.compute as pc
 from torch import nn
 
 from ..classify.plain import PlainClassifier
 from ..errors import InputError, choose
+from .cluster import ENGINES
 from .local import run_local
 from .model import model_file
 from .output import Output
@@ -21,7 +22,6 @@ from .worker import Task
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ENGINES = ("local", "ray")
 Engine = Callable[[Task, Iterable[Unit]], Iterator[tuple[int, "pa.Table"]]]
 
 
@@ -38,9 +38,9 @@ class Summary:
 
     def add(self, table: "pa.Table") -> None:
         """Count the rows of one more part."""
-        failed = table.filter(pc.is_valid(table["error"]))
-        self.first_error = self.first_error or (failed["error"][0].as_py() if len(failed) else "")
-        self.count, self.errors = self.count + len(table), self.errors + len(failed)
+        errors = table["error"].drop_null().to_pylist()
+        self.first_error = self.first_error or next(iter(errors), "")
+        self.count, self.errors = self.count + len(table), self.errors + len(errors)
 
 
 def predict_many(model: str | Path | PlainClassifier, source: str | Path | Iterable[str | Path], out: str | Path, *,
@@ -57,6 +57,8 @@ def predict_many(model: str | Path | PlainClassifier, source: str | Path | Itera
     `backbone`: only if the model was made with one of your own. `seen` hears rows written and pictures known of.
     """
     start = time.monotonic()
+    if find_spec("pyarrow") is None:
+        raise InputError("rows are kept as Arrow tables: pip install 'dmn4[bulk]'")
     choose("engine", engine, ENGINES)
     sources = [source] if isinstance(source, str | Path) else source
     with model_file(model) as path:

@@ -22,6 +22,9 @@ Workers = Annotated[int | None, typer.Option(help="Processes, or workers of the 
                                              min=0, rich_help_panel=PANEL)]
 Gpus = Annotated[float, typer.Option("--gpus-per-worker", help="Share of a GPU that a Ray worker takes.", min=0,
                                      rich_help_panel=PANEL)]
+PlayEngine = Annotated[str, typer.Option(help="local (this process) or ray (a cluster).", rich_help_panel="Engine")]
+PlayWorkers = Annotated[int | None, typer.Option(help="Pieces of work under way on the cluster.", min=1,
+                                                 rich_help_panel="Engine")]
 Column = Annotated[str | None, typer.Option(help="Of a table: where the pictures or their paths are.",
                                             rich_help_panel=PANEL)]
 Format = Annotated[str, typer.Option("--format", help="Of the parts: parquet, csv or jsonl.", rich_help_panel=PANEL)]

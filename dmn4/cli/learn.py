@@ -12,6 +12,8 @@ import typer
 from dmn4.memory import keep_freed_memory
 from dmn4.recipes import PRETRAINING, TRAINING, Pretraining, Recipe, Training, adjusted
 
+from . import bulk
+
 Data = Annotated[Path, typer.Argument(help="data set with train, val and test classes, or the word `drawn`")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="run folder")]
 Resume = Annotated[bool, typer.Option("--resume", help="go on with the run in the folder")]
@@ -157,11 +159,13 @@ def evaluate(data: Data, weights: Annotated[str, typer.Option(help="run folder, 
              out: Out = Path("runs/evaluate"), split: Split = "test", ways: Ways = 5, shots: Shots = 1,
              queries: Queries = 15, episodes: Episodes = 10_000, repeats: Repeats = 1, seed: Seed = 0,
              unlabelled: Unlabelled = 0, distractors: Distractors = 0, labelled: Labelled = 1.0, formula: Formula = "t",
-             base_split: BaseSplit = "", mirror: Mirror = False, memory: Memory = 4.0, resume: Resume = False) -> None:
+             base_split: BaseSplit = "", mirror: Mirror = False, memory: Memory = 4.0, resume: Resume = False,
+             engine: bulk.PlayEngine = "local", address: bulk.Address = None, workers: bulk.PlayWorkers = None) -> None:
     """Accuracy of methods on one backbone, over episodes of a split.
 
     Example: dmn4 evaluate data/cub --weights runs/cub --method dmn4 --method dn4 --shots 5
     """
+    from dmn4.bulk.play import player
     from dmn4.data.layouts import open_split
     from dmn4.evaluation.contenders import load_trained
     from dmn4.evaluation.evaluate import Protocol
@@ -173,7 +177,7 @@ def evaluate(data: Data, weights: Annotated[str, typer.Option(help="run folder, 
     protocol = Protocol(ways, shots, queries, episodes, repeats, seed, unlabelled, distractors, labelled)
     results = run(open_split(data, split), contenders, protocol, out, resume=resume,
                   base=open_split(data, base_split) if base_split else None, in_memory=1e9 * memory,
-                  mirror=mirror)
+                  mirror=mirror, play=player(engine, address, workers))
     print_results(results, formula, out)
 
 
@@ -202,11 +206,13 @@ def compare(data: Data, contenders: Annotated[list[str], typer.Argument(
             out: Out = Path("runs/compare"), split: Split = "test", ways: Ways = 5, shots: Shots = 1,
             queries: Queries = 15, episodes: Episodes = 1000, repeats: Repeats = 1, seed: Seed = 0,
             formula: Formula = "t", base_split: BaseSplit = "", mirror: Mirror = False, memory: Memory = 4.0,
-            resume: Resume = False) -> None:
+            resume: Resume = False, engine: bulk.PlayEngine = "local", address: bulk.Address = None,
+            workers: bulk.PlayWorkers = None) -> None:
     """Runs, methods or votes on the same episodes: intervals, paired differences, a picture.
 
     Example: dmn4 compare data/cub dn4 mn4 dmn4 dmn4:vote=rank --weights runs/cub
     """
+    from dmn4.bulk.play import player
     from dmn4.data.layouts import open_split
     from dmn4.errors import InputError
     from dmn4.evaluation.compare import compare as rows_of
@@ -220,7 +226,7 @@ def compare(data: Data, contenders: Annotated[list[str], typer.Argument(
         raise InputError(f"{contenders[0]!r} alone cannot be compared; name at least two, such as dn4 dmn4")
     results = run(open_split(data, split), entered, Protocol(ways, shots, queries, episodes, repeats, seed), out,
                   resume=resume, base=open_split(data, base_split) if base_split else None, in_memory=1e9 * memory,
-                  mirror=mirror)
+                  mirror=mirror, play=player(engine, address, workers))
     if not results.is_complete:
         print_results(results, formula, out)
         return

@@ -1,6 +1,6 @@
 """Accuracy over many episodes: embed the split once, then any number of episodes and methods over the stored maps."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -71,16 +71,30 @@ class Results:
         return accuracy_of(self.values[name], formula)
 
 
+def play_here(splits: Sequence[EmbeddedSplit], protocol: Protocol, labels: np.ndarray,
+              numbers: range) -> Iterator[dict[str, np.ndarray]]:
+    """The accuracies of the episodes of these numbers, in order, a few at a time: (E,) of every contender."""
+    drawn = islice(protocol.draw(labels, numbers.start), len(numbers))
+    at_once = min((split.at_once for split in splits), default=1)
+    while episodes := list(islice(drawn, at_once)):
+        yield {name: shares.numpy() for split in splits for name, shares in split.play(episodes).items()}
+
+
+Play = Callable[[Sequence[EmbeddedSplit], Protocol, np.ndarray, range], Iterator[dict[str, np.ndarray]]]
+
+
 # ------------------------------------------------------------------------------------------------------ the whole thing
 
 def evaluate(images: ImageSet, contenders: Mapping[str, Contender], protocol: Protocol = PAPER,
              folder: str | Path | None = None, *, resume: bool = False, base: ImageSet | None = None,
-             in_memory: float = IN_MEMORY, shown: bool = True, mirror: bool = False) -> Results:
+             in_memory: float = IN_MEMORY, shown: bool = True, mirror: bool = False,
+             play: Play = play_here) -> Results:
     """Accuracies of all contenders on the same episodes of `images`.
 
     With a `folder` they are saved there every minute, with the result card; stopped, it goes on with resume=True, and
     done, to more episodes. `base` are the training classes, for methods that train the backbone at test time. With
     `mirror` every picture is seen with its mirror image: both are shots, and the scores of both queries are added.
+    `play` is who plays the episodes over the stored maps.
     """
     found = decoded(images, next(iter(contenders.values())).transform.stored_size)
     settings = {"stage": "evaluate", "data": found.fingerprint, "set": images.name, **asdict(protocol),
@@ -94,13 +108,12 @@ def evaluate(images: ImageSet, contenders: Mapping[str, Contender], protocol: Pr
     done = int((~np.isnan(np.stack(list(values.values())))).all(0).sum())
     splits = embed_splits(images, contenders, protocol, base, in_memory, shown, mirror) if done < total else []
     with run.stoppable() if run else nullcontext(), progress("episodes", total, done, shown) as bar:
-        drawn, at_once = protocol.draw(found.labels, done), min((split.at_once for split in splits), default=1)
-        while episodes := list(islice(drawn, at_once)):
-            for split in splits:
-                for name, shares in split.play(episodes).items():
-                    values[name][done : done + len(episodes)] = shares
-            done += len(episodes)
-            bar.advance_by(len(episodes))
+        for played in play(splits, protocol, found.labels, range(done, total)):
+            count = len(next(iter(played.values())))
+            for name, shares in played.items():
+                values[name][done : done + count] = shares
+            done += count
+            bar.advance_by(count)
             if run and run.is_due:
                 save_values(run, values)
             if run and run.stopping:
