@@ -16,7 +16,7 @@ from .local import run_local
 from .model import model_file
 from .output import Output
 from .sources import Listing
-from .units import Plan, Unit, size_of_units
+from .units import Piece, Plan, Unit, size_of_units
 from .worker import Task
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Summary:
 
 def predict_many(model: str | Path | PlainClassifier, source: str | Path | Iterable[str | Path], out: str | Path, *,
                  engine: str = "local", reject: bool = False, column: str | None = None, format: str = "parquet",  # noqa: A002
-                 workers: int | None = None, device: str = "cpu", backbone: nn.Module | None = None,
+                 workers: int | None = None, device: str | None = None, backbone: nn.Module | None = None,
                  rows_per_part: int | None = None, address: str | None = None, gpus_per_worker: float = 0,
                  seen: Callable[[int, int], None] = lambda rows, total: None) -> Summary:
     """Write a row for every picture of `source` to the folder `out`, a part at a time; what is there already stays.
@@ -53,24 +53,25 @@ def predict_many(model: str | Path | PlainClassifier, source: str | Path | Itera
     `source`: folders, patterns, pictures, lists (.txt, .csv), Parquet files with a column of paths or of pictures,
     WebDataset tars; on this machine or at any address of fsspec. `column`: of a table, which one. `format`: of the
     parts; parquet, csv or jsonl. `engine`: "local", or "ray" with `address` of a cluster (None: one on this machine)
-    and `gpus_per_worker`. `workers`: processes or actors (None: as many as there are cores; 0: this process alone).
-    `backbone`: only if the model was made with one of your own. `seen` hears rows written and pictures known of.
+    and `gpus_per_worker`. `workers`: processes, or units under way on the cluster (None: as many as there are cores; 0:
+    this process alone). `device`: of the network (None: cuda with `gpus_per_worker`, otherwise cpu). `backbone`: only
+    if the model was made with one of your own. `seen` hears rows written and pictures known of.
     """
     start = time.monotonic()
     if find_spec("pyarrow") is None:
         raise InputError("rows are kept as Arrow tables: pip install 'dmn4[bulk]'")
     choose("engine", engine, ENGINES)
-    sources = [source] if isinstance(source, str | Path) else source
+    run = choose_engine(engine, workers, address, gpus_per_worker)
+    if backbone is None and isinstance(model, PlainClassifier) and isinstance(model.backbone, nn.Module):
+        backbone = model.backbone
     with model_file(model) as path:
-        own = getattr(model, "backbone", None)
-        task = Task.of_file(path, reject=reject, device=device,
-                            backbone=backbone if backbone is not None else own if isinstance(own, nn.Module) else None)
+        task = Task.of_file(path, reject=reject, device=device or ("cuda" if gpus_per_worker else "cpu"),
+                            backbone=backbone)
+        listing = Listing([source] if isinstance(source, str | Path) else source, column)
+        pieces = list(listing)
         output = Output(str(out), format, task)
-        listing = Listing(sources, column)
-        plan = planned(output, listing, rows_per_part)
-        done = output.numbers()
-        summary = Summary(output.folder.name, before=len(done))
-        run, total = choose_engine(engine, workers, address, gpus_per_worker), plan.pictures(done)
+        plan, done = planned(output, pieces, rows_per_part), output.numbers()
+        summary, total = Summary(output.folder.name, before=len(done)), plan.pictures(done)
         for number, table in run(task, plan.units(done, listing.addresses, column)):
             output.write(number, table)
             summary.add(table)
@@ -79,9 +80,9 @@ def predict_many(model: str | Path | PlainClassifier, source: str | Path | Itera
     return summary
 
 
-def planned(output: Output, listing: Listing, size: int | None) -> Plan:
+def planned(output: Output, pieces: list[Piece], size: int | None) -> Plan:
     """The plan of this run: that of an earlier one with what is new behind it."""
-    before, pieces = output.plan(), list(listing)
+    before = output.plan()
     plan = before.extended(pieces, size or size_of_units(len(pieces)))
     if not len(plan):
         raise InputError("no pictures were given; at least one is needed")

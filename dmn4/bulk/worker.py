@@ -12,6 +12,7 @@ from torch import nn
 from ..classify.plain import PlainClassifier, opened
 from ..files import check_regular
 from ..images.looks import batches
+from .addresses import is_remote
 from .reading import pictures
 from .rows import as_table, rows_of
 from .units import Unit
@@ -19,7 +20,7 @@ from .units import Unit
 if TYPE_CHECKING:
     import pyarrow as pa
 
-READERS = 2                                                   # threads of a worker that read and decode
+READERS, WAITING = 2, 16                                      # threads that decode; those that wait for a store as well
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,8 @@ class Worker:
     def __call__(self, unit: Unit) -> "pa.Table":
         """The rows of a unit, in its order. They depend on the unit and on the task alone."""
         size, rows = self.classifier.batch_size, []
-        seen = pictures(unit, self.classifier.parts_.transform.stored_size, size, READERS)
+        is_elsewhere = self.task.device != "cpu" or any(is_remote(unit.address(piece)) for piece in unit.pieces[:1])
+        seen = pictures(unit, self.classifier.parts_.transform.stored_size, size, WAITING if is_elsewhere else READERS)
         for batch in batches(seen, size):
             rows += rows_of(self.classifier, batch, self.task.reject)
         return as_table(rows, self.task.made)

@@ -25,6 +25,8 @@ Gpus = Annotated[float, typer.Option("--gpus-per-worker", help="Share of a GPU t
 PlayEngine = Annotated[str, typer.Option(help="local (this process) or ray (a cluster).", rich_help_panel="Engine")]
 PlayWorkers = Annotated[int | None, typer.Option(help="Pieces of work under way on the cluster.", min=1,
                                                  rich_help_panel="Engine")]
+Device = Annotated[str | None, typer.Option(help="Of the network: cpu, cuda, mps (default: cpu; cuda with GPUs).",
+                                            rich_help_panel=PANEL)]
 Column = Annotated[str | None, typer.Option(help="Of a table: where the pictures or their paths are.",
                                             rich_help_panel=PANEL)]
 Format = Annotated[str, typer.Option("--format", help="Of the parts: parquet, csv or jsonl.", rich_help_panel=PANEL)]

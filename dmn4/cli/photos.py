@@ -90,7 +90,7 @@ def predict(model: Annotated[str, typer.Argument(metavar="MODEL", help="A file t
                                                                               "be read.")] = False,
             out: bulk.Out = None, parquet: bulk.Parquet = None, engine: bulk.Engine = "local",
             address: bulk.Address = None, workers: bulk.Workers = None, gpus_per_worker: bulk.Gpus = 0,
-            column: bulk.Column = None, format: bulk.Format = "parquet") -> None:    # noqa: A002
+            device: bulk.Device = None, column: bulk.Column = None, format: bulk.Format = "parquet") -> None:    # noqa: A002
     """Name the class of every picture, one line each; an unreadable one is a line with its error."""
     from dmn4.classify import predictions, sorting
     from dmn4.classify.plain import PlainClassifier, opened
@@ -104,10 +104,12 @@ def predict(model: Annotated[str, typer.Argument(metavar="MODEL", help="A file t
             raise InputError("-o and --parquet go with none of --csv, --json, --sort-into, --watch, --resume and "
                              "--retry-errors; the same command goes on where it stopped")
         note(bulk.predict_in_bulk(model, images or [], out, parquet, engine=engine, reject=reject, column=column,
-                                  format=format, workers=workers, address=address, gpus_per_worker=gpus_per_worker))
+                                  format=format, workers=workers, device=device, address=address,
+                                  gpus_per_worker=gpus_per_worker))
         return
-    if engine != "local" or address or workers is not None or gpus_per_worker or column:
-        raise InputError("--engine, --address, --workers, --gpus-per-worker and --column need -o OUT or --parquet FILE")
+    if engine != "local" or address or workers is not None or gpus_per_worker or column or device:
+        raise InputError("--engine, --address, --workers, --gpus-per-worker, --device and --column need -o OUT or "
+                         "--parquet FILE")
     paths = sorting.gather([Path(image) for image in images]) if images else []
     arriving = sorting.arrivals(existing_folder(watch)) if watch else iter(())
     name = predictions.model_name(Path(model), reject) if csv else ""
