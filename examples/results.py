@@ -17,8 +17,10 @@ from typing import Any
 
 from dmn4 import build_backbone
 from dmn4.evaluation.intervals import Accuracy, Difference
+from dmn4.files import read_json
 from dmn4.recipes import parse_options
 from dmn4.reproduce.published import FINE_GRAINED, ODM, RANK, SOTA_CONV4
+from dmn4.training import cards
 from dmn4.training.pretrain import count_places
 
 ROOT = Path(__file__).parents[1]
@@ -30,8 +32,8 @@ BLOCK = re.compile(r"<!-- (\w+): ([^>]*?) -->\n.*?<!-- end -->", re.DOTALL)
 
 def read_card(name: str) -> dict[str, Any]:
     """A committed card."""
-    card: dict[str, Any] = json.loads((ROOT / "docs" / "results" / f"{name}.json").read_text())
-    return card
+    path = ROOT / "docs" / "results" / f"{name}.json"
+    return read_json(path) if name.startswith("benchmark-") else cards.read_card(path)
 
 
 def papers_number(data: str, shots: int, method: str) -> float | None:
@@ -63,7 +65,7 @@ def table(name: str) -> str:
         difference = Difference(**gap) if gap else None
         known = written(card, method)
         paper = papers_number(data_of(card), card["shots"], known) if card["set"].endswith("test") else None
-        mark = " †" if card["contenders"][method].get("untrained") else ""
+        mark = " †" if card["contenders"][method]["untrained"] else ""
         kept = (f"{found['kept']:.1%}", f"{found['kept_true']:.1%}") if found.get("kept", 1) < 1 else ("", "")
         cells = [shown(card, method) + mark, accuracy(found), cell(paper),
                  str(difference) if difference else "", chance(difference.p_value) if difference else "", *kept]
@@ -141,7 +143,7 @@ def places_of(card: dict[str, Any]) -> int:
     """The descriptors of a picture of 84 pixels in the backbone that a card is about."""
     facts = card["contenders"]["dmn4"]
     name, _, options = facts["backbone"].partition(":")
-    return count_places(build_backbone(name, **json.loads(facts.get("options", "{}")), **parse_options(options)), 84)
+    return count_places(build_backbone(name, **json.loads(facts["options"]), **parse_options(options)), 84)
 
 
 def seeds(name: str) -> str:

@@ -5,8 +5,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ..files import read_json, write_file, write_json
+from ..files import write_file, write_json
 from ..methods import METHODS
+from ..training.cards import read_card
 from .contenders import Contender, load_trained
 from .evaluate import Results
 from .intervals import Accuracy, Difference, paired_difference
@@ -105,5 +106,5 @@ def save(rows: Sequence[Row], folder: Path) -> None:
     write_file(folder / "compare.md", markdown(rows))
     draw(rows, folder / "compare.png")
     found = {row.name: asdict(row.difference) for row in rows if row.difference}
-    card = read_json(folder / "card.json")
+    card = read_card(folder / "card.json")
     write_json(folder / "card.json", card | {"compared_with": rows[0].name, "differences": found})

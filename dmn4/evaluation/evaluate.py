@@ -18,7 +18,8 @@ from ..episodes.sampling import Episode, sample_episodes, split_labelled
 from ..errors import InputError
 from ..files import load_tensors, read_json, save_tensors, write_json
 from ..images import Transform
-from ..training.runs import Run, progress, write_card
+from ..training.cards import write_card
+from ..training.runs import Run, progress
 from .contenders import Contender
 from .intervals import Accuracy, accuracy_of
 from .split import EmbeddedSplit, Kept, all_views

@@ -12,8 +12,8 @@ from ..errors import InputError
 from ..evaluation.contenders import load_trained
 from ..evaluation.evaluate import Protocol, evaluate
 from ..evaluation.intervals import Accuracy
-from ..files import read_json
 from ..methods import METHODS
+from ..training.cards import read_card
 from ..training.pretrain import pretrain
 from ..training.runs import Run
 from ..training.train import train
@@ -78,7 +78,7 @@ class Workshop:
             evaluate(self.open(plan.data, "test"), {method: trained.with_method(method) for method in methods},
                      protocol, card.parent, resume=True, shown=self.shown,
                      base=self.open(plan.data, "train") if adapts else None)
-        results = read_json(card)["results"]
+        results = read_card(card)["results"]
         return {method: Found(Accuracy(one["mean"], one["half_width_t"]), str(card)) for method, one in results.items()}
 
 

@@ -21,8 +21,9 @@ from ..methods.heads import ArcHead, CosineHead, ImageToClassHead, LinearHead, M
 from ..recipes import Pretraining, adjusted
 from ..seeds import generator, mixed_seed
 from .averages import Average
+from .cards import write_card
 from .checkpoints import save_backbone
-from .runs import Meter, Run, progress, write_card
+from .runs import Meter, Run, progress
 from .setup import (
     check_finite,
     check_recipe,

@@ -2,10 +2,7 @@
 
 import csv
 import io
-import platform
-import shlex
 import signal
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -140,16 +137,6 @@ class Meter:
         row = more | self.means()
         self.sums = {}
         return row
-
-
-def write_card(path: Path, **facts: Any) -> None:
-    """Write a result card: the facts, versions, machine, date and the command that made it."""
-    import dmn4
-
-    made = {"dmn4": dmn4.__version__, "torch": torch.__version__, "python": platform.python_version(),
-            "machine": f"{platform.machine()} {platform.processor()}".strip(), "threads": torch.get_num_threads(),
-            "date": time.strftime("%Y-%m-%d %H:%M:%S"), "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])}
-    write_json(path, facts | made)
 
 
 def check_settings(folder: Path, found: dict[str, Any], wanted: Mapping[str, Any]) -> None:

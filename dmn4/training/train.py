@@ -20,9 +20,10 @@ from ..methods.sharing import can_share, match_pairs, score_shared
 from ..recipes import Training, parse_options
 from ..seeds import generator, mixed_seed
 from .averages import Average
+from .cards import write_card
 from .checkpoints import save_backbone, save_model
 from .model import FewShotModel
-from .runs import Meter, Run, progress, write_card
+from .runs import Meter, Run, progress
 from .setup import (
     check_finite,
     check_recipe,
