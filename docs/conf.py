@@ -1,7 +1,11 @@
 """How the documentation site is built: `make docs` writes docs/_build/html and stops at the first warning."""
 
+import re
 import sys
 from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE / "_ext")]
@@ -15,7 +19,7 @@ smartquotes = False                                           # --reject is an o
 
 extensions = ["sphinx.ext.autodoc", "sphinx.ext.mathjax", "myst_nb", "sphinx_design", "sphinx_copybutton",
               "generated_pages", "result_pages", "source_pages"]
-exclude_patterns = ["_build", "results/*.json", "results/*.csv"]
+exclude_patterns = ["_build", "reference/generated/options.md"]
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", r"(torch|np|numpy|sklearn|PIL|collections|pathlib|typing)\b.*"),
                         ("py:.*", r"(Tensor|Module|Path|Source|Any|Hashable|Iterable|Mapping|Image|ndarray|nn\..*)"),
@@ -28,6 +32,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
+toc_object_entries_show_parents = "hide"
 python_maximum_signature_line_length = 88
 
 # Markdown, and the notebooks of examples/. `make docs` runs the notebooks; CI's lint stage leaves them as they are.
@@ -56,3 +61,19 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
+
+
+def skip_foreign(app: Sphinx, what: str, name: str, member: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out what scikit-learn adds to every estimator; the page names it in one sentence."""
+    return True if name == "get_metadata_routing" or (name.startswith("set_") and name.endswith("_request")) else None
+
+
+def shorten(app: Sphinx, what: str, name: str, member: Any, options: Any, signature: str | None,
+            returns: str | None) -> tuple[str, str | None] | None:
+    """Write a picture as `Source` in a signature; the page says what that is."""
+    return signature and (re.sub(r"str \| Path \| bytes \| ndarray \| Image( \| Crop)?", "Source", signature), returns)
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("autodoc-skip-member", skip_foreign)
+    app.connect("autodoc-process-signature", shorten)

@@ -1,9 +1,10 @@
-"""The reference pages that are generated from the code when the site is built: commands, and the HTTP interface."""
+"""The reference pages that are generated from the code when the site is built: commands, options, HTTP."""
 
 from pathlib import Path
 
 from command_pages import command_pages
 from http_page import http_page
+from option_pages import option_table
 from sphinx.application import Sphinx
 
 FOLDER = Path(__file__).parents[1] / "reference" / "generated"
@@ -11,7 +12,7 @@ FOLDER = Path(__file__).parents[1] / "reference" / "generated"
 
 def write_pages(app: Sphinx) -> None:
     """Write every page whose text has changed, and remove those that nothing writes any more."""
-    pages = command_pages() | {"http": http_page()}
+    pages = command_pages() | {"http": http_page(), "options": option_table()}
     FOLDER.mkdir(exist_ok=True)
     for name, text in pages.items():
         path = FOLDER / f"{name}.md"

@@ -24,11 +24,14 @@ def http_page() -> str:
 
 def request(path: str, verb: str, about: Schema, schemas: Schema) -> str:
     """One request: what it does, what it takes, what it answers."""
-    rows = [(f"`{one['name']}`", one["in"], kind(one["schema"])) for one in about.get("parameters", [])]
-    rows += [(f"`{name}`", "form", kind(schema) + text(schema)) for name, schema in form(about, schemas).items()]
-    parts = [f"### `{verb.upper()} {path}`", about.get("description", "")]
+    rows = [(f"`{one['name']}`", one["in"], kind(one["schema"]), one.get("description", ""))
+            for one in about.get("parameters", [])]
+    rows += [(f"`{name}`", "form", kind(schema), schema.get("description", ""))
+             for name, schema in form(about, schemas).items()]
+    parts = [f"### {verb.upper()} {path}", about.get("description", "")]
     if rows:
-        parts.append("\n".join(["| Field | In | What |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)]))
+        parts.append("\n".join(["| Field | In | Type | What |", "|---|---|---|---|",
+                                *(f"| {' | '.join(row)} |" for row in rows)]))
     return "\n\n".join([*parts, answer(about)])
 
 
@@ -58,7 +61,8 @@ def errors(described: Schema) -> str:
 
 def object_table(name: str, schema: Schema) -> str:
     """The fields of an object."""
-    rows = [f"| `{field}` | {kind(one)} |{text(one)} |" for field, one in schema["properties"].items()]
+    rows = [f"| `{field}` | {kind(one)} | {one.get('description', '')} |"
+            for field, one in schema["properties"].items()]
     return "\n".join([f"### {name}", "", schema.get("description", ""), "", "| Field | Type | What |", "|---|---|---|",
                       *rows])
 
@@ -79,8 +83,3 @@ def kind(schema: Schema) -> str:
     if schema.get("format") == "binary" or "contentMediaType" in schema:
         return "file"
     return str(schema.get("type", "anything"))
-
-
-def text(schema: Schema) -> str:
-    """The description of a field, if it has one."""
-    return f" {schema['description']}" if "description" in schema else ""
