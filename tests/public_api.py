@@ -1,6 +1,10 @@
-"""The public names with their signatures, as text. `python tests/public_api.py` records them in public_api.txt."""
+"""The public names with their signatures, one line a name or parameter.
+
+`python tests/public_api.py` records them in public_api.txt; with --check it says which are not on record.
+"""
 
 import inspect
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +14,7 @@ NOT_PROMISED = {"judge", "judge_maps", "embed"}               # other rooms of t
 
 
 def public_api() -> str:
-    """One line a name: modules' functions, methods of classes, and what the tables of names hold."""
+    """Functions and classes, the classifier's methods, options of methods, commands; a line for each parameter."""
     return "\n".join([*functions(), *estimator(), *method_options(), *commands()]) + "\n"
 
 
@@ -20,32 +24,32 @@ def functions() -> Iterator[str]:
     from dmn4.methods.neighbors import keep_mutual
 
     for name in sorted(dmn4.__all__):
-        found = getattr(dmn4, name)
-        yield f"dmn4.{name}{call(found) if inspect.isfunction(found) else ''}"
-    yield f"dmn4.methods.neighbors.keep_mutual{call(keep_mutual)}"
-    yield from (f"dmn4.BACKBONES[{name!r}]" for name in dmn4.BACKBONES)
+        yield from lines(f"dmn4.{name}", getattr(dmn4, name))
+    yield from lines("dmn4.methods.neighbors.keep_mutual", keep_mutual)
+    yield from (f"dmn4.BACKBONES {name}" for name in dmn4.BACKBONES)
 
 
 def estimator() -> Iterator[str]:
-    """The classifier, its own methods, and those of a method."""
+    """The classifier's own methods, what an explanation tells, and the calls of a method."""
     from dmn4 import FewShotClassifier
     from dmn4.evidence.explain import Explanation
     from dmn4.methods.base import Method
 
-    yield f"FewShotClassifier{call(FewShotClassifier)}"
     for kind in (FewShotClassifier, Explanation):
         for name, member in sorted(inspect.getmembers(kind)):
             own = any(name in vars(base) and base.__module__.startswith("dmn4.") for base in kind.__mro__)
             if own and not name.startswith("_") and not name.endswith("_request") and name not in NOT_PROMISED:
-                yield f"{kind.__name__}.{name}{call(member) if callable(member) else ''}"
-    yield from (f"Method.{name}{call(getattr(Method, name))}" for name in ("forward", "learn", "answer"))
+                yield from lines(f"{kind.__name__}.{name}", member)
+    for name in ("forward", "learn", "answer"):
+        yield from lines(f"Method.{name}", getattr(Method, name))
 
 
 def method_options() -> Iterator[str]:
     """Every method with its options."""
     from dmn4 import METHODS
 
-    yield from (f"METHODS[{name!r}]{call(kind)}" for name, kind in METHODS.items())
+    for name, kind in METHODS.items():
+        yield from lines(f"dmn4.METHODS {name}", kind)
 
 
 def commands() -> Iterator[str]:
@@ -59,16 +63,29 @@ def commands() -> Iterator[str]:
         if hasattr(command, "commands"):
             todo += [(f"{words} {name}", below) for name, below in command.commands.items()]
         else:
-            names = sorted("|".join(one.opts) for one in command.params if one.name != "help")
-            yield f"{words}: {' '.join(names)}"
+            yield words
+            yield from (f"{words} {spelling}" for one in command.params for spelling in one.opts if one.name != "help")
 
 
-def call(function: object) -> str:
-    """The parameters of a call with their defaults; types may become wider, so they are left out."""
-    parameters = inspect.signature(function).parameters.values()
-    return str(inspect.Signature([one.replace(annotation=one.empty) for one in parameters if one.name != "self"]))
+def lines(name: str, member: object) -> Iterator[str]:
+    """A name, and its parameters with defaults: by their place, or "*" for those given by name alone."""
+    yield name
+    if inspect.isfunction(member) or hasattr(member, "fit") or hasattr(member, "answer"):
+        parameters = [one for one in inspect.signature(member).parameters.values() if one.name != "self"]
+        for place, one in enumerate(parameters, 1):           # types are left out: they may become wider
+            where = "*" if one.kind in (one.KEYWORD_ONLY, one.VAR_KEYWORD) else place
+            yield re.sub(" at 0x.*?>", ">", f"{name} {where} {one.replace(annotation=one.empty)}")
+
+
+def compared() -> tuple[list[str], list[str]]:
+    """Lines on record that are gone, and lines that are not on record yet."""
+    now, before = public_api().splitlines(), RECORD.read_text().splitlines()
+    return sorted({*before} - {*now}), sorted({*now} - {*before})
 
 
 if __name__ == "__main__":
     sys.path.insert(0, str(RECORD.parents[1]))
+    if "--check" in sys.argv:
+        gone, new = compared()
+        sys.exit("\n".join(["not as recorded; gone:", *gone, "new:", *new]) if gone or new else 0)
     RECORD.write_text(public_api())
