@@ -51,18 +51,6 @@ def test_a_loaded_classifier_can_learn_more(path):
     assert again.classes_.tolist() == ["blue", "green", "grey", "red"]
 
 
-@pytest.mark.parametrize("file", sorted((Path(__file__).parent / "files").glob("model-*.dmn4")),
-                         ids=lambda file: file.stem)
-def test_a_file_of_every_version_is_read_and_answers_as_a_new_one(file, tmp_path):
-    classifier = load(file, backbone=Eye())
-    pictures, names = labelled(3, seed=5)
-    assert classifier.classes_.tolist() == ["blue", "green", "red"]
-    assert classifier.score(pictures, names) == 1.0
-    classifier.save(tmp_path / "new.dmn4")
-    again = load(tmp_path / "new.dmn4", backbone=Eye())
-    assert np.array_equal(again.predict_proba(pictures), classifier.predict_proba(pictures))
-
-
 def test_the_weights_of_a_backbone_made_elsewhere_are_in_the_file(tmp_path):
     torch.manual_seed(0)
     network = nn.Sequential(nn.Conv2d(3, 6, 3, stride=3), nn.ReLU())
