@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -132,5 +134,8 @@ def test_a_figure_can_use_given_weights_instead_of_training(tmp_path, monkeypatc
     assert f"weights: miniimagenet/conv4: {weights}" in page
     assert "miniImageNet: dn4" in page
     assert backbones(workshop, "miniimagenet") == ["conv4"]
+    tau = FIGURES["kde"].run(workshop, "kde").read_text()
+    numbers = dict(re.findall(r"(dn4|mn4|dmn4|mnn-relaxed) (0\.\d+)", tau))
+    assert float(numbers["dmn4"]) > float(numbers["mnn-relaxed"])       # as many, and the clearest of each group
     with pytest.raises(InputError, match="this figure needs"):
         available(Workshop(tmp_path, "cpu", {"cub": "drawn"}, given=workshop.given), "cub")

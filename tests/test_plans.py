@@ -16,6 +16,7 @@ from dmn4.reproduce import ENTRIES, Workshop, overview
 from dmn4.reproduce.plans import BUDGETS, Plan, joined, plan_for
 from dmn4.reproduce.workshop import plan_table
 from dmn4.training.pretrain import pretrain, start_network
+from dmn4.training.setup import check_recipe
 from dmn4.training.train import start_model, train
 
 SHEETS = {(name, budget): entry.sheet(budget) for name, entry in ENTRIES.items() if entry.sheet for budget in BUDGETS}
@@ -26,7 +27,8 @@ PLANS = {(plan.pretraining, plan.training): None for _, _, cell in CELLS for pla
 FOR_ALL_SHOTS = {"metaoptnet", "meta-baseline", "deepemd", "frn", "ctx", "covariance", "dsn"}
 # Settings of systems that stand in no table of the paper, or of their first publication; and what other stages borrow.
 BESIDE = {"wrn28-10", "resnet12-cub", "protonet-2017", "relationnet-2018", "dn4-2019", "conv4-classic-cpu", "mcl-conv4",
-          "mcl-resnet12", "mcl-conv4-cub", "metaoptnet-rr-conv4", "metaoptnet-rr-resnet12"}
+          "conv4-nbnn-cpu", "conv4-many-cpu", "mcl-resnet12", "mcl-conv4-cub", "metaoptnet-rr-conv4",
+          "metaoptnet-rr-resnet12"}
 
 
 def test_every_table_of_the_paper_has_cells_with_plans():
@@ -43,6 +45,7 @@ def test_every_cell_builds_its_networks_its_heads_and_its_method(name, budget):
             plan, whole = cell.plan, cell.plan.whole_training
             for stage in filter(None, (plan.pretraining, whole, plan.teacher and plan.teacher.pretraining)):
                 if stage not in built:
+                    check_recipe(stage)
                     built[stage] = (start_network(stage, 7) if isinstance(stage, Pretraining) else
                                     start_model(stage)).backbone.out_channels
             method, _, options = cell.method.partition(":")
@@ -147,34 +150,30 @@ def test_a_figure_has_no_overview(tmp_path):
 # ------------------------------------------------------------------------------------------ one step of each, for real
 
 IMAGES = draw_clutter(32, 22, 0.2, 32, seed=0)
-SMALLEST = {"size": 32, "epochs": 1, "validate_every": 0}
+SCHEDULE = {"epochs": 1, "lr": 0.01, "schedule": "constant", "warmup": 0.3, "every": 10, "milestones": "",
+            "factors": "", "decay": 0.1, "seed": 0}           # that it can be read is tested above, for every plan
+VALIDATION = {"validate": "dmn4", "validate_options": "", "validate_every": 0, "validate_from": 0, "validate_ways": 5,
+              "validate_shots": 1, "validate_episodes": 200, "validate_images": 60}
 
 
 def smallest(recipe, first=False):
-    """The recipe with a narrow network, small pictures, and a single step."""
+    """The recipe with a narrow network, small pictures, and a single step; None stays None."""
+    if recipe is None:
+        return None
     width = joined(recipe.backbone_options, "width=0.125") if not first else recipe.backbone_options
     more = ({"batch": 64} if isinstance(recipe, Pretraining) else
             {"episodes": 1, "step_episodes": 1, "queries": min(recipe.queries, 3)})
-    return replace(recipe, **SMALLEST, **more, backbone_options=width)
+    return replace(recipe, size=32, **SCHEDULE, **VALIDATION, **more, backbone_options=width)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("stages", PLANS, ids=lambda stages: Plan("any", *stages).key)
-def test_every_plan_takes_a_step_and_plays_an_episode(stages, tmp_path):
-    first, second = stages
-    folder = None
-    if first:
-        folder = pretrain(IMAGES, tmp_path / "first", smallest(first), shown=False).folder
-    if second:
-        recipe = smallest(second, first=bool(first))
-        recipe = replace(recipe, weights=str(folder / "backbone.safetensors") if folder else "")
-        folder = train(IMAGES, tmp_path / "second", recipe, shown=False).folder
-    trained = load_trained(str(folder))
-    for method, protocol in {(cell.method, protocol_of(name, budget, cell)) for name, budget, cell in CELLS
-                             if (cell.plan.pretraining, cell.plan.training) == stages}:
-        played = evaluate(IMAGES, {method: trained.with_method(quick(method))}, protocol, shown=False,
-                          base=IMAGES if METHODS[method.split(":")[0]].adapts else None)
-        assert np.isfinite(played.values[method]).all()
+def small_plans():
+    """What the cells need, shrunk: those that differ in size or schedule alone are one; and the tests they play."""
+    plans = {}
+    for name, budget, cell in CELLS:
+        plan = cell.plan
+        small = smallest(plan.pretraining), smallest(plan.training, first=bool(plan.pretraining))
+        plans.setdefault(small, {})[cell.method, protocol_of(name, budget, cell)] = None
+    return plans
 
 
 def protocol_of(name, budget, cell):
@@ -189,3 +188,22 @@ def quick(method):
     few = {"deepemd": "epochs=1", "centroid": "steps=1,head_steps=1", "e3bm": "steps=2"}
     name, _, options = method.partition(":")
     return ":".join(filter(None, (name, joined(options, few.get(name, "")))))
+
+
+SMALL = small_plans()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("small", SMALL, ids=lambda small: Plan("any", *small).key)
+def test_every_plan_takes_a_step_and_plays_an_episode(small, tmp_path):
+    (first, second), folder = small, None
+    if first:
+        folder = pretrain(IMAGES, tmp_path / "first", first, shown=False).folder
+    if second:
+        start = str(folder / "backbone.safetensors") if folder else ""
+        folder = train(IMAGES, tmp_path / "second", replace(second, weights=start), shown=False).folder
+    trained = load_trained(str(folder))
+    for method, protocol in SMALL[small]:
+        played = evaluate(IMAGES, {method: trained.with_method(quick(method))}, protocol, shown=False,
+                          base=IMAGES if METHODS[method.split(":")[0]].adapts else None)
+        assert np.isfinite(played.values[method]).all()

@@ -11,6 +11,9 @@ PRETRAINING: dict[str, Pretraining] = {
     "conv4-cpu": Pretraining(lr=0.3, epochs=40, early_size=60, validate_every=4),
     # The same for 5 x 5 maps, whose places see three times as much: eight points better on CUB after the first stage.
     "conv4-classic-cpu": Pretraining(backbone="conv4-classic", lr=0.3, epochs=60, early_size=60, validate_every=10),
+    # Longer, with the head that dmn4 gains most from: Eq. 5 with descriptors that the base classes learn.
+    "conv4-nbnn-cpu": Pretraining(head="nbnn", dense=0.0, scale=20.0, epochs=80, early_size=60, early_share=0.75,
+                                  lr=0.2, warmup=0.1, validate_every=10, validate_episodes=300),
     "tiny": Pretraining(backbone_options="width=0.25", size=32, epochs=4, batch=32, validate_episodes=50),
     # The shared first stage of the released code: average pool, linear head, drop rates on.
     "resnet12": Pretraining(backbone="resnet12", backbone_options="drop=0.1,square=5", transform="dmn4-pretrain",
@@ -42,6 +45,10 @@ TRAINING: dict[str, Training] = {
     # After conv4-cpu: batch norm stays as the first stage left it, and eight episodes share a batch of embeddings.
     "conv4-cpu": Training(lr=1e-2, schedule="cosine", epochs=10, episodes=400, step_episodes=8, norm="frozen",
                           batch_classes=16, batch_images=8, queries=7, clip=10.0),
+    # After conv4-nbnn-cpu: 32 episodes on one search, the batch's own statistics, a running mean of the weights.
+    "conv4-many-cpu": Training(method_options="temperature=3", lr=0.06, warmup=0.1, epochs=16, episodes=3200,
+                               step_episodes=32, batch_classes=16, batch_images=6, batch_support=1, queries=5,
+                               average=0.98, clip=10.0, validate_every=4, validate_episodes=300),
     # After conv4-classic-cpu: some 15 to 20 descriptors vote where conv4 has 160, so the temperature is lower; all
     # classes of the batch are told apart at once.
     "conv4-classic-cpu": Training(backbone="conv4-classic", method_options="temperature=0.2", lr=0.05,

@@ -22,6 +22,7 @@ from ..evidence.explain import explain_maps
 from ..files import write_file
 from ..methods import build_method
 from ..methods.base import DescriptorMethod
+from ..recipes import parse_options
 from .curves import draw_clouds, draw_clutter_curves, draw_densities, draw_shares
 from .numbers import clutter_accuracies, sample_tau, true_shares, tsne_clouds
 from .page import STYLE
@@ -66,7 +67,8 @@ def backbones(workshop: Workshop, data: str) -> list[str]:
 
 def descriptor_method(name: str) -> DescriptorMethod:
     """A method, of which only its choice of descriptors is wanted."""
-    method = build_method(name)
+    kind, _, options = name.partition(":")
+    method = build_method(kind, **parse_options(options))
     assert isinstance(method, DescriptorMethod)
     return method
 
@@ -80,7 +82,7 @@ def tasks_of(images: ImageSet, queries: int, episodes: int) -> Iterator[Episode]
 
 def tsne(workshop: Workshop, picture: Path) -> Drawn:
     """All descriptors of a task, and those that MN4 keeps, in the plane."""
-    data, = available(workshop, "miniimagenet")
+    data = available(workshop, "miniimagenet", "cub")[0]
     images, maps = embedded(workshop, data, contender(workshop, data, "mn4"))
     episode = next(tasks_of(images, 3, 1))
     everything, kept = tsne_clouds(maps, episode, descriptor_method("mn4"))
@@ -92,9 +94,12 @@ def tsne(workshop: Workshop, picture: Path) -> Drawn:
 
 
 def kde(workshop: Workshop, picture: Path) -> Drawn:
-    """Density of tau for DN4, MN4 and DMN4, each with its own weights or all with the given ones."""
-    data, = available(workshop, "miniimagenet")
-    names = ("dn4", "mn4", "dmn4")
+    """Density of tau for DN4, MN4 and DMN4, each with its own weights; with given ones for relaxed MN4 as well.
+
+    Relaxed MN4 keeps as many descriptors as DMN4, so that the two can be compared rival by rival.
+    """
+    data = available(workshop, "miniimagenet", "cub")[0]
+    names = ("dn4", "mn4", "dmn4", *["mn4:rule=mnn-relaxed"] * bool(workshop.given))
     panels: dict[str, dict[str, torch.Tensor]] = {}
     count = SAMPLED[workshop.budget]
     for backbone in backbones(workshop, data):
@@ -107,7 +112,7 @@ def kde(workshop: Workshop, picture: Path) -> Drawn:
     draw_densities(panels, picture)
     means = [f"{backbone}, mean of tau: " + ", ".join(f"{name} {float(tau.mean()):.4f}" for name, tau in found.items())
              for backbone, found in panels.items()]
-    return f"Density of tau over {count:,} query descriptors", means
+    return f"Density of tau over {count:,} query descriptors of {NAMES[data]}", means
 
 
 def nearest_to_truth(workshop: Workshop, picture: Path) -> Drawn:
