@@ -1,6 +1,8 @@
 """ONNX graphs: written from a PyTorch module, opened as a session of ONNX Runtime, run on tensors."""
 
+import contextlib
 import importlib.util
+import io
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
@@ -33,7 +35,8 @@ def exported(network: nn.Module, inputs: Mapping[str, Tensor], outputs: Sequence
     """
     if not installed():
         raise InputError(MISSING)
-    with warnings.catch_warnings(), torch.no_grad(), tempfile.TemporaryDirectory() as folder:
+    with (warnings.catch_warnings(), torch.no_grad(), tempfile.TemporaryDirectory() as folder,
+          contextlib.redirect_stdout(io.StringIO())):         # where a failing export prints the whole graph
         warnings.simplefilter("ignore")                       # of its age, and of sizes that it takes for constants
         path = Path(folder, "network.onnx")
         torch.onnx.export(network.eval(), tuple(inputs.values()), path, dynamo=False, opset_version=OPSET,

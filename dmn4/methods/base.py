@@ -165,7 +165,7 @@ def compares_descriptors(method: Method) -> TypeGuard[DescriptorMethod]:
 def images_at_once(query: Tensor, pool: SupportPool) -> int:
     """How many query images to match before they vote, so that their matches stay small: (Q, M, C) -> images."""
     pairs = query.shape[1] * len(pool.counts) + len(pool.descriptors)
-    return max(1, MATCHES_BYTES // (pairs * (query.element_size() + 8)))
+    return max(1, min(len(query), int(MATCHES_BYTES // (pairs * (query.element_size() + 8)))))
 
 
 def positive(name: str, value: float) -> float:

@@ -38,7 +38,7 @@ def describe(maps: Tensor, pyramid: str = "", centre: Tensor | None = None) -> T
     if centre is not None:
         maps = maps - centre[:, None, None]
     scales = [maps, *(F.adaptive_avg_pool2d(maps, side) for side in pyramid_sides(pyramid))]
-    each = [scale.flatten(2).mT for scale in scales]                                         # (B, M, C) each
+    each = [scale.flatten(2).transpose(1, 2) for scale in scales]                            # (B, M, C) each
     descriptors = torch.cat(each, dim=1) if pyramid else each[0]      # channels-last maps are not copied
     if descriptors.dtype in (torch.float16, torch.bfloat16):      # cosines deserve float32
         descriptors = descriptors.float()

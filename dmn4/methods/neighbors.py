@@ -62,6 +62,8 @@ def search(query: Tensor, pool: SupportPool, partners: bool = True, answers: boo
 
     `partners` asks for the place of the nearest in every class, `answers` also whether the nearest of all is mutual.
     """
+    if torch.jit.is_tracing():
+        return search_plainly(query, pool)
     wide, stands_for = align(pool)
     images, columns = block_shape(query, wide)
 
@@ -77,6 +79,16 @@ def search(query: Tensor, pool: SupportPool, partners: bool = True, answers: boo
     parts = share_out(one, query.split(images), images * query.shape[1] * columns)
     best, partner, answered = (torch.cat(column) for column in zip(*parts, strict=True))
     return Matches(best, stands_for[partner], answered, len(pool.descriptors))
+
+
+def search_plainly(query: Tensor, pool: SupportPool) -> Matches:
+    """The same in a few plain steps without blocks and threads, for graphs that run elsewhere."""
+    cosines = query @ pool.descriptors.T                                                     # (Q, M, S)
+    best, places = zip(*(block.max(-1) for block in cosines.split(pool.counts, -1)), strict=True)
+    starts = [sum(pool.counts[:label]) for label in range(len(pool.counts))]
+    partner = torch.stack([place + start for place, start in zip(places, starts, strict=True)], -1)    # (Q, M, N)
+    back = cosines.argmax(1).gather(1, cosines.argmax(-1))                                   # (Q, M)  NN_q(NN_S(q))
+    return Matches(torch.stack(best, -1), partner, back == torch.arange(query.shape[1]), len(pool.descriptors))
 
 
 @torch.no_grad()
@@ -184,7 +196,7 @@ def first_argmax(values: Tensor) -> Tensor:
 
     On a CPU NumPy's is vectorised and takes a sixth of the time of torch's, unless the rows are short.
     """
-    if values.device.type == "cpu" and values.shape[-1] > SHORT_ROW:
+    if values.device.type == "cpu" and values.shape[-1] > SHORT_ROW and not torch.jit.is_tracing():
         return torch.from_numpy(values.numpy().argmax(-1))
     return values.argmax(-1)
 
@@ -202,12 +214,23 @@ def settle(chosen: Tensor, claim: Tensor, size: int) -> Tensor:
 
     (Q, M) places, (Q, M) claims, number of places -> bool (Q, M).
     """
+    if torch.jit.is_tracing():
+        return settle_plainly(chosen, claim)
     itself = torch.arange(chosen.shape[1], device=chosen.device).expand_as(chosen)           # (Q, M)
     best = claim.new_full((len(claim), size), -torch.inf).scatter_reduce(1, chosen, claim, "amax")
     strongest = claim == best.gather(1, chosen)                                              # (Q, M)
     rank = torch.where(strongest, itself, chosen.shape[1])                                   # (Q, M)
     first = rank.new_full((len(claim), size), chosen.shape[1]).scatter_reduce(1, chosen, rank, "amin")
     return first.gather(1, chosen) == itself
+
+
+def settle_plainly(chosen: Tensor, claim: Tensor) -> Tensor:
+    """The same by comparing every descriptor with every other: (Q, M), (Q, M) -> bool (Q, M)."""
+    places = torch.arange(chosen.shape[1])                                                   # (M,)
+    rivals = chosen[:, :, None] == chosen[:, None]                                           # (Q, M, M)
+    equal_but_earlier = (claim[:, None] == claim[:, :, None]) & (places < places[:, None])   # (Q, M, M)
+    beaten = rivals & ((claim[:, None] > claim[:, :, None]) | equal_but_earlier)             # (Q, M, M)
+    return ~beaten.any(-1)
 
 
 def mutual(matches: Matches) -> Tensor:
