@@ -6,7 +6,7 @@ import os
 import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
@@ -17,6 +17,8 @@ from .errors import InputError
 Buffer: TypeAlias = bytes | memoryview
 FORMAT = "dmn4 1"                                             # in the metadata of every file written here
 TEXT_LIMIT = 1 << 30                                          # bytes of a text or a table
+LARGEST = 1e15                                                # of a weight; a product of two is still a float32
+PAGE = 1 << 20                                                # bytes written at once where room cannot be reserved
 
 
 def write_file(path: Path, content: bytes | str | Iterable[Buffer]) -> None:
@@ -51,17 +53,26 @@ def write_json(path: Path, content: Any) -> None:
     write_file(path, json.dumps(content, indent=2) + "\n")
 
 
-def read_json(path: Path) -> Any:
-    """The content of a JSON file, or an InputError that names it."""
-    return parse_json(read_text(path), repr(str(path)))
+def read_json(path: Path, kind: Any = None) -> Any:
+    """The content of a JSON file, of this kind if one is named, or an InputError that names the file."""
+    return parse_json(read_text(path), repr(str(path)), kind)
 
 
-def parse_json(text: str, source: str) -> Any:
-    """The content of a JSON text, or an InputError that says where it came from."""
+def parse_json(text: str, source: str, kind: Any = None) -> Any:
+    """The content of a JSON text, or an InputError that says where it came from and what is wrong.
+
+    `kind` is any type that pydantic can check: a dataclass, dict[str, float], list[int].
+    """
+    from pydantic import TypeAdapter, ValidationError
+
     try:
-        return json.loads(text)
+        return json.loads(text) if kind is None else TypeAdapter(kind).validate_json(text, strict=True)
     except RecursionError:
         raise InputError(f"cannot read {source}: lists in lists without end") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = "".join(f"{part}: " for part in [".".join(map(str, first["loc"]))[:100]] if part)
+        raise InputError(f"cannot read {source}: {place}{first['msg'][:200]}") from None
     except ValueError as error:
         raise InputError(f"cannot read {source}: {error}") from None
 
@@ -86,6 +97,20 @@ def check_regular(path: Path) -> None:
     if not os.path.isfile(path):
         kind = "a folder" if os.path.isdir(path) else "no ordinary file"
         raise InputError(f"cannot read {str(path)!r}: it is {kind}")
+
+
+def reserve(file: BinaryIO, size: int) -> None:
+    """Lengthen an open file by `size` zeros whose room is taken now, or raise an OSError.
+
+    Writing into a map of a file without room would kill the process when the disk is full.
+    """
+    file.flush()
+    if size and hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file.fileno(), file.tell(), size)
+        return
+    for place in range(0, size, PAGE):                        # no such call on this system: write the zeros
+        file.write(bytes(min(PAGE, size - place)))
+    file.flush()
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
@@ -129,6 +154,17 @@ def part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
+def check_finite(tensors: Mapping[str, Tensor], source: str) -> None:
+    """Raise an InputError that names the first tensor with a number that no network can have learnt."""
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and tensor.numel():
+            low, high = (float(end) for end in tensor.detach().aminmax())
+            if not (low > -LARGEST and high < LARGEST):       # NaN is neither
+                wrong = high if low > -LARGEST else low
+                raise InputError(f"{source!r} cannot be used: its tensor {name!r} holds {wrong:g}; the training went "
+                                 "wrong, or the file is damaged")
+
+
 def fill(network: nn.Module, tensors: Mapping[str, Tensor], source: str) -> None:
     """Copy tensors into the network, or raise an InputError that names the first that does not fit or holds NaN."""
     wanted = network.state_dict()
@@ -137,6 +173,5 @@ def fill(network: nn.Module, tensors: Mapping[str, Tensor], source: str) -> None
             found = tuple(tensors[name].shape) if name in tensors else "absent"
             needed = tuple(wanted[name].shape) if name in wanted else "absent"
             raise InputError(f"checkpoint {source!r} belongs to another network: {name!r} is {found}, not {needed}")
-        if not tensors[name].isfinite().all():
-            raise InputError(f"checkpoint {source!r} is damaged: {name!r} holds NaN or infinite values")
+    check_finite(tensors, source)
     network.load_state_dict(dict(tensors))

@@ -230,7 +230,7 @@ def test_ctrl_c_while_room_is_reserved_leaves_nothing(photos, monkeypatch):
     def interrupted(number, start, size):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cache.os, "posix_fallocate", interrupted)
+    monkeypatch.setattr(os, "posix_fallocate", interrupted)
     with pytest.raises(KeyboardInterrupt):
         decoded(read_folder(photos), 16)
     assert not list(decoded_folder().iterdir())

@@ -13,6 +13,7 @@ from dmn4.files import load_tensors, read_json, save_tensors, write_file
 from dmn4.methods import build_method
 from dmn4.training.checkpoints import average_backbones, load_model, load_state, save_backbone, save_model, save_state
 from dmn4.training.model import FewShotModel
+from dmn4.training.runs import Notes
 
 
 def tiny_model(name="dmn4", **options):
@@ -138,7 +139,7 @@ def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(InputError, match=r"there is no checkpoint '.*none.safetensors'"):
         load_tensors(tmp_path / "none.safetensors")
     with pytest.raises(InputError, match=r"there is no file '.*none.json'"):
-        read_json(tmp_path / "none.json")
+        read_json(tmp_path / "none.json", dict)
 
 
 def test_a_path_below_a_file_is_named(tmp_path):
@@ -159,3 +160,38 @@ def test_a_full_disk_leaves_the_old_file_and_no_half_written_one(tmp_path, monke
         write_file(path, "new")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf"), 1e30])
+def test_weights_with_a_number_that_no_training_gives_are_refused(tmp_path, number):
+    model = tiny_model()
+    with torch.no_grad():
+        next(model.backbone.parameters()).view(-1)[3] = number
+    save_backbone(tmp_path / "b.safetensors", model.backbone, {})
+    save_model(tmp_path / "m.safetensors", model, {})
+    with pytest.raises(InputError, match=r"b\.safetensors' cannot be used: its tensor 'blocks.* holds"):
+        build_backbone("conv4", tmp_path / "b.safetensors")
+    with pytest.raises(InputError, match=r"m\.safetensors' cannot be used: its tensor 'backbone"):
+        load_model(tmp_path / "m.safetensors")
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    ('{"width": 20000}', "would hold [0-9,]+ billion numbers; at most 2 are built"), ('{"width": NaN}', "cannot read"),
+    ('{"width": 1e999}', "cannot read"), ("[" * 100_000, "cannot read"), ("[]", "valid dictionary|object"),
+    ('{"width": -1}', "width|channels|conv4"), ('{"depth": 3}', "has no option"), ('{"width": []}', "cannot read"),
+])
+def test_options_of_a_file_that_ask_for_too_much_are_refused(tmp_path, options, words):
+    model = tiny_model()
+    about = {"backbone": "conv4", "options": options, "method": "dmn4", "method_options": "{}"}
+    save_tensors(tmp_path / "m.safetensors", model.state_dict(), about)
+    with pytest.raises(InputError, match=words):
+        load_model(tmp_path / "m.safetensors")
+
+
+@pytest.mark.parametrize(("about", "words"), [
+    ({"step": "many", "seconds": "1"}, "cannot read"), ({"step": "-1", "seconds": "1"}, "greater than or equal to 0"),
+    ({"step": "1", "seconds": "[]"}, "valid number"), ({"step": "1", "meter": '{"a": "low"}'}, "valid number"),
+])
+def test_notes_of_another_kind_are_refused(about, words):
+    with pytest.raises(InputError, match=words):
+        Notes.read(about, "a checkpoint")

@@ -65,7 +65,7 @@ def test_the_card_tells_the_paired_differences(tmp_path):
     write_json(tmp_path / "card.json", {"results": {}})
     rows = compare(RESULTS, untrained=["dmn4"])
     save(rows, tmp_path)
-    card = read_json(tmp_path / "card.json")
+    card = read_json(tmp_path / "card.json", dict)
     assert card["compared_with"] == "dn4"
     assert card["differences"]["dmn4"]["mean"] == pytest.approx(0.09375)
     assert "results" in card

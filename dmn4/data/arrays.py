@@ -1,5 +1,6 @@
 """Benchmarks that circulate as arrays in pickle or npz files -> ImageSet."""
 
+import math
 import warnings
 import zipfile
 from collections.abc import Callable, Sequence
@@ -12,8 +13,13 @@ import numpy as np
 from dmn4.errors import InputError
 from dmn4.images import Source
 
+from ..files import check_regular
 from .folders import ImageSet
 from .pickles import read_pickle
+from .reading import reading
+
+EXPANSION = 20                                                     # times its file that an npz may hold: photographs
+SLACK = 1 << 26                                                    # shrink little, a bomb a thousandfold
 
 
 @dataclass(frozen=True)
@@ -33,21 +39,34 @@ def _labelled(
     images: Sequence[Source] | np.ndarray, labels: Sequence, path: Path, names: Sequence | None = None
 ) -> ImageSet:
     """Pictures with any integers as labels; classes are called by `names`, or by their number."""
-    if len(images) != len(labels):
-        raise InputError(f"{str(path)!r} holds {len(images)} pictures and {len(labels)} labels")
-    numbers, places = np.unique(np.asarray(labels), return_inverse=True)
+    given = _whole_numbers(labels, "labels", path)
+    if len(images) != len(given):
+        raise InputError(f"{str(path)!r} holds {len(images)} pictures and {len(given)} labels")
+    numbers, places = np.unique(given, return_inverse=True)
+    if names is not None and not (isinstance(names, list) and numbers.min() >= 0 and numbers.max() < len(names)):
+        raise InputError(f"{str(path)!r} does not name all of its labels {numbers.min()} to {numbers.max()}")
     classes = tuple(str(names[number]) if names is not None else str(number) for number in numbers)
     return ImageSet(images, places, classes, path.stem)
 
 
+def _whole_numbers(values: object, what: str, path: Path) -> np.ndarray:
+    """A list of integers as an array (n,), or an InputError."""
+    with reading(path):
+        array = np.asarray(values)
+        if array.ndim == 1 and len(array) and array.dtype.kind in "iu":
+            return array
+    raise InputError(f"{what} in {str(path)!r} are no list of whole numbers")
+
+
 def _pictures(array: object, path: Path) -> np.ndarray:
     """An array of pictures as bytes (n, h, w, 3); grey values, or floats in 0..1, are stretched."""
-    if not isinstance(array, np.ndarray) or array.ndim != 4 or array.shape[3] != 3:
+    if not isinstance(array, np.ndarray) or array.ndim != 4 or array.shape[3] != 3 or not array.size \
+            or array.dtype.kind not in "uif":
         raise InputError(f"{str(path)!r} holds no array of pictures (n, h, w, 3)")
     if array.dtype == np.uint8:
         return array
     low, high = array.min(), array.max()
-    if low < 0 or high > 255:
+    if not (low >= 0 and high <= 255):                             # or NaN
         raise InputError(f"{str(path)!r} holds values from {low:.2f} to {high:.2f}: normalised by an unknown mean")
     return (array * (255 if high <= 1 else 1)).round().astype(np.uint8)
 
@@ -69,10 +88,15 @@ def read_class_dict(path: Path) -> ImageSet:
     """A pickle of `image_data` (n, h, w, 3) and `class_dict` (class -> rows), as Ren et al. store miniImageNet."""
     table = read_pickle(path)
     pictures, rows = _pictures(_member(table, "image_data", path), path), _member(table, "class_dict", path)
+    if not isinstance(rows, dict) or not rows:
+        raise InputError(f"'class_dict' of {str(path)!r} is no table of classes and their rows")
     labels = np.full(len(pictures), -1)
-    for label, places in enumerate(rows.values()):
-        labels[np.asarray(places)] = label
-    return ImageSet(pictures, labels, tuple(rows), path.stem).rows(labels >= 0)
+    for label, (name, places) in enumerate(rows.items()):
+        chosen = _whole_numbers(places, f"the rows of class {name!r}", path)
+        if chosen.min() < 0 or chosen.max() >= len(pictures):
+            raise InputError(f"class {name!r} of {str(path)!r} names rows that are not among its {len(pictures)}")
+        labels[chosen] = label
+    return ImageSet(pictures, labels, tuple(map(str, rows)), path.stem).rows(labels >= 0)
 
 
 def read_png_list(path: Path) -> ImageSet:
@@ -80,7 +104,10 @@ def read_png_list(path: Path) -> ImageSet:
 
     The bytes are ordinary PNG files, which Pillow reads as RGB; OpenCV hands them out as BGR.
     """
-    pictures = [png.tobytes() if isinstance(png, np.ndarray) else bytes(png) for png in read_pickle(path)]
+    files = read_pickle(path)
+    if not isinstance(files, list) or not all(isinstance(file, np.ndarray | bytes | bytearray) for file in files):
+        raise InputError(f"{str(path)!r} is no list of PNG files")
+    pictures = [file.tobytes() if isinstance(file, np.ndarray) else bytes(file) for file in files]
     return _labelled(pictures, *_tiered_labels(path.with_name(path.name.replace("_images_png", "_labels"))))
 
 
@@ -95,6 +122,8 @@ def read_tiered_npz(path: Path) -> ImageSet:
 
 def _tiered_labels(path: Path) -> tuple[Sequence, Path, Sequence | None]:
     table = read_pickle(path)
+    if not isinstance(table, dict):
+        raise InputError(f"{str(path)!r} is no table of labels")
     key = "label_specific" if "label_specific" in table else "labels"
     return _member(table, key, path), path, table.get("label_specific_str")
 
@@ -102,16 +131,33 @@ def _tiered_labels(path: Path) -> tuple[Sequence, Path, Sequence | None]:
 def read_class_npz(path: Path) -> ImageSet:
     """An npz of one array (n, h, w, 3) for each class, as TapNet stores miniImageNet."""
     arrays = {name: _pictures(array, path) for name, array in _load_npz(path).items()}
+    if len({array.shape[1:] for array in arrays.values()}) != 1:
+        raise InputError(f"the classes in {str(path)!r} differ in the size of their pictures, or there are none")
     labels = np.repeat(np.arange(len(arrays)), [len(array) for array in arrays.values()])
     return ImageSet(np.concatenate(list(arrays.values())), labels, tuple(arrays), path.stem)
 
 
 def _load_npz(path: Path) -> dict[str, np.ndarray]:
-    try:
+    check_regular(path)
+    with reading(path):
+        with zipfile.ZipFile(path) as archive:
+            need = sum(member.file_size for member in archive.infolist())
+            if need > EXPANSION * path.stat().st_size + SLACK:
+                raise InputError(f"{str(path)!r} says it holds {need / 1e9:,.1f} GB, in a file of "
+                                 f"{path.stat().st_size / 1e6:,.1f} MB; no pictures shrink so far, so it was not read")
+            for member in archive.infolist():
+                _check_member(archive, member, path)
         with np.load(path, allow_pickle=False) as arrays:
             return dict(arrays)
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise InputError(f"cannot read {str(path)!r} as arrays: {error}") from None
+
+
+def _check_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> None:
+    """Refuse an array that says it is larger than its part of the file; numpy would make room for it first."""
+    with archive.open(member) as file:
+        header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        shape, _, kind = header[np.lib.format.read_magic(file)](file)
+    if kind.hasobject or math.prod(shape) * kind.itemsize > member.file_size:
+        raise InputError(f"{member.filename!r} in {str(path)!r} is no array of {member.file_size} bytes")
 
 
 def looks_bgr(pictures: np.ndarray, sample: int = 500) -> bool:

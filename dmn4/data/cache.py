@@ -29,12 +29,12 @@ from rich.progress import Progress
 from dmn4.errors import InputError
 from dmn4.images import Crop, Source, describe_source, read_image, resize_image
 
+from ..files import reserve
 from ..images.files import DIGEST, Cut, Size, digest
 from .folders import ImageSet
 
 VERSION = "2"                                                      # of the layout of an entry
 BLOCK = 256                                                        # pictures between two looks at what is done
-PAGE = 1 << 20                                                     # bytes written at once where room is not reserved
 DRAFT_AGE = 3600                                                   # seconds after which a draft has no owner any more
 TRIES = 5                                                          # to open an entry that others move or remove
 
@@ -206,16 +206,10 @@ def _create(partial: Path, count: int, shape: tuple[int, int] | None) -> None:
 
 
 def _reserve(path: Path, kind: type, shape: tuple[int, ...]) -> None:
-    """A file of zeros whose room is taken now: writing into a map when the disk is full would kill the process."""
+    """An array of zeros as a file whose room is taken now."""
     with open(path, "wb") as file:
         write_array_header_1_0(file, {"descr": np.dtype(kind).str, "fortran_order": False, "shape": shape})
-        file.flush()
-        start, size = file.tell(), math.prod(shape) * np.dtype(kind).itemsize
-        if size and hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(file.fileno(), start, size)
-        else:                                                      # no such call on this system: write the zeros
-            for place in range(0, size, PAGE):
-                file.write(bytes(min(PAGE, size - place)))
+        reserve(file, math.prod(shape) * np.dtype(kind).itemsize)
 
 
 def _remove_old_drafts(parent: Path) -> None:

@@ -9,6 +9,7 @@ from dmn4.errors import InputError, choose
 
 from .arrays import ARRAY_FILES
 from .folders import ImageSet, class_folders, read_folder
+from .reading import reading
 from .samples import draw_clutter
 from .splits import SPLIT_NAMES, class_key, identify_whole
 from .tables import read_csv, read_json
@@ -45,7 +46,8 @@ def open_dataset(path: str | Path, split: str | None = None, **which: object) ->
     for choice in which:
         if choice not in layout.choices:
             raise InputError(f"{str(path)!r} ({layout.name}) offers no choice of {choice!r}")
-    images = layout.readers[split](**which)
+    with reading(path):
+        images = layout.readers[split](**which)
     return replace(images, name=Path(path).resolve().name + ("" if split == "all" else f" {split}"))
 
 

@@ -2,13 +2,18 @@
 
 import csv
 import io
-import json
+import os
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from dmn4.errors import InputError
 
+from ..files import parse_json, read_text
 from .folders import ImageSet, from_classes, shorten
 
 FILE_COLUMNS = ("filename", "image_name", "file", "path", "image")
@@ -25,7 +30,10 @@ def read_csv(path: str | Path, images: str | Path | None = None, name: str | Non
 
 def read_pairs(path: Path) -> list[tuple[str, str]]:
     """File name and class of each row of a table."""
-    rows = list(csv.reader(io.StringIO(_text(path), newline=""), skipinitialspace=True))
+    try:
+        rows = list(csv.reader(io.StringIO(read_text(path, "utf-8-sig"), newline=""), skipinitialspace=True))
+    except csv.Error as error:
+        raise InputError(f"cannot read {str(path)!r} as a table: {error}") from None
     header = [cell.strip().lower() for cell in rows[0]] if rows else []
     file, label = _column(header, FILE_COLUMNS, path), _column(header, LABEL_COLUMNS, path)
     try:
@@ -34,16 +42,24 @@ def read_pairs(path: Path) -> list[tuple[str, str]]:
         raise InputError(f"{str(path)!r} has rows with fewer columns than its header {','.join(header)!r}") from None
 
 
+@dataclass(frozen=True)
+class FileList:
+    """What a list of CloserLook holds; a label is a place in the names."""
+
+    label_names: list[str]
+    image_names: list[str]
+    image_labels: list[Annotated[int, Field(ge=0)]]
+
+
 def read_json(path: str | Path, images: str | Path | None = None, name: str | None = None) -> ImageSet:
     """The pictures of a list as CloserLook writes it: `label_names`, `image_names`, `image_labels`."""
     path = Path(path)
-    try:
-        table = json.loads(_text(path))
-        files, labels, names = table["image_names"], table["image_labels"], table["label_names"]
-        pairs = [(file, str(names[label])) for file, label in zip(files, labels, strict=True)]
-    except (ValueError, KeyError, TypeError, IndexError):
-        raise InputError(f"{str(path)!r} is no list of label_names, image_names, image_labels") from None
-    return gather(pairs, path, images, name)
+    table = parse_json(read_text(path, "utf-8-sig"), f"{str(path)!r} as a list of pictures", FileList)
+    files, labels, names = table.image_names, table.image_labels, table.label_names
+    if len(files) != len(labels) or max(labels, default=0) >= len(names):
+        raise InputError(f"{str(path)!r} names {len(files)} files, {len(labels)} labels and {len(names)} classes, "
+                         "which do not belong together")
+    return gather([(file, names[label]) for file, label in zip(files, labels, strict=True)], path, images, name)
 
 
 def gather(pairs: Sequence[tuple[str, str]], table: Path, images: str | Path | None, name: str | None) -> ImageSet:
@@ -69,16 +85,7 @@ def gather(pairs: Sequence[tuple[str, str]], table: Path, images: str | Path | N
 def _find(file: str, label: str, folders: Sequence[Path]) -> Path | None:
     """The file as named, in the folder of its class, or by its bare name, in one of the folders."""
     names = (Path(file), Path(label, file), Path(label, Path(file).name), Path(Path(file).name))
-    return next((folder / name for folder in folders for name in names if (folder / name).is_file()), None)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise InputError(f"there is no file {str(path)!r}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read {str(path)!r} as a table: {error}") from None
+    return next((folder / name for folder in folders for name in names if os.path.isfile(folder / name)), None)
 
 
 def _column(header: list[str], known: tuple[str, ...], path: Path) -> int:

@@ -1,12 +1,13 @@
 """Benchmarks that are built from the tree of their raw data set: CUB, meta-iNat, Omniglot, CIFAR-FS -> ImageSet."""
 
-import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from dmn4.errors import InputError, choose
 from dmn4.images import Crop, Source, find_images
 
+from ..files import parse_json, read_text
 from .folders import ImageSet, class_folders, from_classes
 from .splits import TIERED_META_INAT, class_list, cub_part
 from .tables import read_pairs
@@ -48,10 +49,40 @@ def _crop(path: Path, box: tuple[float, ...]) -> Crop:
 
 def _rows(path: Path) -> list[list[str]]:
     """The words of each line of one of CUB's text files."""
-    try:
-        return [line.split() for line in path.read_text().splitlines() if line.strip()]
-    except OSError as error:
-        raise InputError(f"CUB needs {str(path)!r}: {error.strerror}") from None
+    return [line.split() for line in read_text(path).splitlines() if line.strip()]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture of iNaturalist: where it lies below the root."""
+
+    id: int
+    file_name: str
+
+
+@dataclass(frozen=True)
+class Box:
+    """A box: which picture shows a member of which category."""
+
+    image_id: int
+    category_id: int
+
+
+@dataclass(frozen=True)
+class Category:
+    """A class of iNaturalist."""
+
+    id: int
+    supercategory: str
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """The parts of `train_2017_bboxes.json` that are read."""
+
+    images: list[Picture]
+    annotations: list[Box]
+    categories: list[Category]
 
 
 def read_inat(root: Path, split: str = "all", tiered: bool = False) -> ImageSet:
@@ -59,11 +90,14 @@ def read_inat(root: Path, split: str = "all", tiered: bool = False) -> ImageSet:
 
     The tiered split is by super-category, of the classes with 50 to 1000 pictures. A class is called by its number.
     """
-    table = _read_boxes(root / "train_2017_bboxes.json")
-    files = {image["id"]: root / image["file_name"] for image in table["images"]}
+    path = root / "train_2017_bboxes.json"
+    table = parse_json(read_text(path), f"{str(path)!r} as a list of boxes", Boxes)
+    files = {image.id: root / image.file_name for image in table.images}
     members: dict[int, set[int]] = {}
-    for box in table["annotations"]:
-        members.setdefault(box["category_id"], set()).add(box["image_id"])
+    for box in table.annotations:
+        if box.image_id not in files:
+            raise InputError(f"{str(path)!r} has a box in picture {box.image_id}, which it does not name")
+        members.setdefault(box.category_id, set()).add(box.image_id)
     chosen = _tiered_categories(table, members) if tiered else {part: [int(name) for name in names]
                                                                 for part, names in class_list("meta-inat").items()}
     wanted = [number for part, numbers in chosen.items() if split in ("all", part) for number in numbers]
@@ -71,21 +105,11 @@ def read_inat(root: Path, split: str = "all", tiered: bool = False) -> ImageSet:
     return from_classes(found, f"{'tiered ' if tiered else ''}meta-iNat {split}")
 
 
-def _tiered_categories(table: dict, members: dict[int, set[int]]) -> dict[str, list[int]]:
+def _tiered_categories(table: Boxes, members: dict[int, set[int]]) -> dict[str, list[int]]:
     low, high = LIMITS
-    return {split: [category["id"] for category in table["categories"] if category["supercategory"] in kinds
-                    and low <= len(members.get(category["id"], ())) <= high]
+    return {split: [category.id for category in table.categories if category.supercategory in kinds
+                    and low <= len(members.get(category.id, ())) <= high]
             for split, kinds in TIERED_META_INAT.items()}
-
-
-def _read_boxes(path: Path) -> dict:
-    try:
-        table = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {str(path)!r}: {error}") from None
-    if not isinstance(table, dict) or not {"images", "annotations", "categories"} <= set(table):
-        raise InputError(f"{str(path)!r} is no list of boxes: it needs images, annotations, categories")
-    return table
 
 
 def read_omniglot(root: Path) -> ImageSet:
@@ -97,7 +121,11 @@ def read_omniglot(root: Path) -> ImageSet:
 
 def read_listed_folders(root: Path, names: Path) -> ImageSet:
     """The class folders of `root` that a text file names, one a line, as CIFAR-FS of Bertinetto et al. is stored."""
-    found = {name: find_images(root / name) for name in names.read_text().split()}
+    listed = read_text(names).split()
+    outside = next((name for name in listed if name == ".." or Path(name).name != name), None)
+    if outside is not None:
+        raise InputError(f"{str(names)!r} names {outside!r}, which is no folder in {str(root)!r}")
+    found = {name: find_images(root / name) for name in listed}
     missing = [name for name, images in found.items() if not images]
     if missing:
         raise InputError(f"no images in {str(root / missing[0])!r}, a class that {str(names)!r} names")

@@ -1,15 +1,18 @@
 """Feature maps of a whole data set: embedded once, kept in memory or in a file, drawn from by every episode."""
 
+import math
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from typing import BinaryIO, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ..data.folders import ImageSet
+from ..errors import InputError
+from ..files import reserve
 
 IN_MEMORY = 4e9                                               # bytes; a larger store is float16 and lies in a file
 
@@ -67,8 +70,13 @@ def room(count: int, shape: tuple[int, ...], in_memory: float) -> Tensor:
     """Space for `count` maps: float32 in memory or, if that is too large, float16 in a passing file."""
     if 4 * count * np.prod(shape) <= in_memory:
         return torch.empty(count, *shape)
-    with tempfile.TemporaryDirectory() as folder:             # the name goes at once; the space with the last reader
-        return torch.from_numpy(np.memmap(Path(folder) / "maps", np.float16, "w+", shape=(count, *shape)))
+    try:
+        with tempfile.NamedTemporaryFile() as file:           # the name goes at once; the space with the last reader
+            reserve(cast(BinaryIO, file), 2 * count * math.prod(shape))
+            return torch.from_numpy(np.memmap(file.name, np.float16, "r+", shape=(count, *shape)))
+    except OSError as error:
+        raise InputError(f"no room for {2 * count * math.prod(shape) / 1e9:.1f} GB of maps in "
+                         f"{tempfile.gettempdir()!r} ({error.strerror}); set TMPDIR, or raise --memory") from None
 
 
 # ------------------------------------------------------------------------------------ extra pictures of support images

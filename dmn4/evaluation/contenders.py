@@ -8,9 +8,9 @@ from typing import Any
 
 from ..backbones import build_backbone
 from ..backbones.base import Backbone
-from ..backbones.loading import check_weights, usual_transform
+from ..backbones.loading import OPTIONS, check_weights, usual_transform
 from ..errors import InputError
-from ..files import load_tensors
+from ..files import load_tensors, parse_json
 from ..images import Transform
 from ..methods import build_method
 from ..methods.base import Method
@@ -78,7 +78,8 @@ def read_trained(path: Path, backbone: str = "") -> TrainedBackbone:
         raise InputError(f"{str(path)!r} holds the state of a training; give its folder, or its backbone.safetensors")
     check_weights(str(path), about["backbone"], name or about["backbone"])
     more = parse_options(options)
-    facts = {"backbone": about["backbone"], "options": json.dumps(json.loads(about.get("options", "{}")) | more),
+    own = parse_json(about.get("options", "{}"), repr(str(path)), OPTIONS)
+    facts = {"backbone": about["backbone"], "options": json.dumps(own | more),
              "weights": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest()[:16]}
     if "method" in about:
         model = load_model(path, **more)

@@ -19,7 +19,7 @@ from ..errors import InputError
 from ..files import load_tensors, read_json, save_tensors, write_json
 from ..images import Transform
 from ..training.cards import write_card
-from ..training.runs import Run, progress
+from ..training.runs import Notes, Run, progress
 from .contenders import Contender
 from .intervals import Accuracy, accuracy_of
 from .split import EmbeddedSplit, Kept, all_views
@@ -144,8 +144,9 @@ def embed_splits(images: ImageSet, contenders: Mapping[str, Contender], protocol
 def lengthen(folder: Path, settings: Mapping[str, Any]) -> None:
     """Let the evaluation in a folder go on to more episodes than it was meant for: the first ones stay the same."""
     path, wanted = folder / "settings.json", settings["episodes"]
-    before = read_json(path) if path.exists() else {}
-    is_longer = before.get("episodes", wanted) < wanted and before | {"episodes": wanted} == settings
+    before = read_json(path, dict[str, Any]) if path.exists() else {}
+    played = before.get("episodes", wanted)
+    is_longer = isinstance(played, int) and played < wanted and before | {"episodes": wanted} == settings
     if is_longer and settings["repeats"] == 1:
         (folder / "card.json").unlink(missing_ok=True)
         write_json(path, dict(settings))
@@ -156,8 +157,8 @@ def load_values(run: Run | None, names: list[str], total: int) -> dict[str, np.n
     values = {name: np.full(total, np.nan, np.float32) for name in names}
     if run and (run.folder / "accuracies.safetensors").exists():
         tensors, about = load_tensors(run.folder / "accuracies.safetensors")
-        run.seconds = float(about["seconds"])
-        if tensors.keys() != values.keys() or any(len(one) > total for one in tensors.values()):
+        run.seconds = Notes.read(about, "accuracies.safetensors").seconds
+        if tensors.keys() != values.keys() or any(one.ndim != 1 or len(one) > total for one in tensors.values()):
             raise InputError(f"accuracies.safetensors in {str(run.folder)!r} is of another evaluation, perhaps of one "
                              "that still runs there: choose another folder")
         for name, tensor in tensors.items():

@@ -1,6 +1,5 @@
 """What a training leaves behind: the state to go on from, a backbone, a whole model."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,9 @@ from torch import Tensor, nn
 
 from ..backbones import build_backbone
 from ..backbones.base import Backbone
+from ..backbones.loading import OPTIONS
 from ..errors import InputError
-from ..files import fill, load_tensors, part, save_tensors
+from ..files import check_finite, fill, load_tensors, parse_json, part, save_tensors
 from ..methods import build_method
 from .model import FewShotModel
 
@@ -37,9 +37,13 @@ def load_state(path: Path, network: nn.Module, optimizer: torch.optim.Optimizer,
     if mean is not None:
         fill(mean, part(tensors, "mean."), str(path))
     state: dict[int, dict[str, Tensor]] = {}
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     for name, tensor in part(tensors, "optimizer.").items():
-        number, key = name.split(".", 1)
+        number, _, key = name.partition(".")
+        if not (number.isdecimal() and int(number) < len(weights) and tensor.shape in ((), weights[int(number)].shape)):
+            raise InputError(f"checkpoint {str(path)!r} belongs to another training: its optimiser holds {name!r}")
         state.setdefault(int(number), {})[key] = tensor
+    check_finite(tensors, str(path))
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
     return about
 
@@ -95,8 +99,9 @@ def load_model(path: Path, **more: Any) -> FewShotModel:
     tensors, about = load_tensors(path)
     if "method" not in about or "backbone" not in about:
         raise InputError(f"checkpoint {str(path)!r} holds no model; give the model.safetensors of a run")
-    backbone = build_backbone(about["backbone"], **(json.loads(about["options"]) | more))
-    options = json.loads(about["method_options"])
+    source = f"checkpoint {str(path)!r}"
+    backbone = build_backbone(about["backbone"], **(parse_json(about.get("options", "{}"), source, OPTIONS) | more))
+    options = parse_json(about.get("method_options", "{}"), source, OPTIONS)
     method = build_method(about["method"], channels=backbone.out_channels, **options)
     model = FewShotModel(backbone, method, about["method"], options)
     fill(model, tensors, str(path))

@@ -1,15 +1,15 @@
 """Stage one: classify the base classes, at every location of the map and on their mean."""
 
-import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from lightning_fabric import Fabric
+from pydantic import Field
 from torch import Tensor, nn
 
 from ..backbones.base import Backbone
@@ -99,13 +99,22 @@ def count_places(backbone: Backbone, size: int) -> int:
     return height * width
 
 
+@dataclass(frozen=True)
+class TaughtBy:
+    """The settings of a finished run that can teach."""
+
+    stage: str
+    recipe: Pretraining = field(default_factory=Pretraining)
+    classes: Annotated[int, Field(ge=2, le=10**6)] = 2
+
+
 def load_network(folder: Path) -> PretrainingNetwork:
     """The classifier of a finished run, for instance to teach another one."""
-    settings = read_json(folder / "settings.json")
-    if settings.get("stage") != "pretrain":
+    settings = read_json(folder / "settings.json", TaughtBy)
+    if settings.stage != "pretrain":
         raise InputError(f"{str(folder)!r} is no run of pre-training, so it cannot teach")
     tensors, _ = load_tensors(folder / "last.safetensors")
-    classifier = start_network(adjusted(Pretraining(**settings["recipe"]), weights=""), settings["classes"])
+    classifier = start_network(adjusted(settings.recipe, weights=""), settings.classes)
     fill(classifier, part(tensors, "network."), str(folder))
     return classifier.eval()
 
@@ -191,8 +200,7 @@ def learn(run: Run, classifier: PretrainingNetwork, images: ImageSet, val: Image
     network, optimizer = fabric.setup(classifier, start_optimizer(recipe, classifier))
     average = Average(classifier, recipe.average)
     notes = run.resume(classifier, optimizer.optimizer, average.mean)
-    start, best = int(notes["step"]), float(notes.get("best", "-inf"))
-    meter = Meter(json.loads(notes.get("meter", "{}")))
+    start, best, meter = notes.step, notes.best, Meter(notes.meter)
     backbone = average.network.backbone
     measure = Validation(val, recipe, backbone.out_channels) if val is not None else None
     per_epoch = steps_per_epoch(images, recipe)

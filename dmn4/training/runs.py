@@ -6,17 +6,35 @@ import signal
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import Field
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from torch import Tensor, nn
 
 from ..errors import InputError
-from ..files import read_json, write_file, write_json
+from ..files import parse_json, read_json, write_file, write_json
 from .checkpoints import load_state, save_state
+
+
+@dataclass(frozen=True)
+class Notes:
+    """What a saved state says of its training: where it was, and the sums for the next row of the log."""
+
+    step: Annotated[int, Field(ge=0)] = 0
+    seconds: Annotated[float, Field(ge=0)] = 0.0
+    best: float = float("-inf")
+    meter: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, texts: Mapping[str, str], source: str) -> "Notes":
+        """The notes among the texts of a state; each is JSON."""
+        kinds = {name: kind for name, kind in cls.__annotations__.items() if name in texts}
+        return cls(**{name: parse_json(texts[name], source, kind) for name, kind in kinds.items()})
 
 
 class Run:
@@ -40,20 +58,20 @@ class Run:
         if path.exists():
             if not resume:
                 raise InputError(f"{str(self.folder)!r} holds a run already: --resume goes on with it")
-            check_settings(self.folder, read_json(path), self.settings)
+            check_settings(self.folder, read_json(path, dict[str, Any]), self.settings)
         elif self.writes:
             write_json(path, self.settings)
         return (self.folder / "last.safetensors").exists()
 
-    def resume(self, network: nn.Module, optimizer: torch.optim.Optimizer,
-               mean: nn.Module | None = None) -> dict[str, str]:
+    def resume(self, network: nn.Module, optimizer: torch.optim.Optimizer, mean: nn.Module | None = None) -> Notes:
         """Fill network, optimiser and mean with the last saved state, forget later log rows; returns the notes."""
         if not self.resumed:
-            return {"step": "0"}
-        notes = load_state(self.folder / "last.safetensors", network, optimizer, mean)
-        self.seconds = float(notes["seconds"])
+            return Notes()
+        path = self.folder / "last.safetensors"
+        notes = Notes.read(load_state(path, network, optimizer, mean), f"checkpoint {str(path)!r}")
+        self.seconds = notes.seconds
         if self.writes:
-            rows = [row for row in read_log(self.folder / "log.csv") if int(row["step"]) <= int(notes["step"])]
+            rows = [row for row in read_log(self.folder / "log.csv") if int(row["step"]) <= notes.step]
             write_file(self.folder / "log.csv", log_text(rows))
         return notes
 
@@ -144,7 +162,9 @@ def check_settings(folder: Path, found: dict[str, Any], wanted: Mapping[str, Any
 
     A setting that the folder does not know yet, because it is newer than the run, cannot differ.
     """
-    before, now = found | found.get("recipe", {}), {**wanted, **wanted.get("recipe", {})}
+    recipe = found.get("recipe", {})
+    before = found | (recipe if isinstance(recipe, dict) else {"recipe of another form": recipe})
+    now = {**wanted, **wanted.get("recipe", {})}
     for name in sorted(before, key=lambda name: name != "data"):      # the data first: it explains the rest
         if name != "recipe" and before[name] != now.get(name):
             what = "on another data set: its fingerprint" if name == "data" else f"of other settings: {name}"

@@ -1,6 +1,5 @@
 """Stage two: meta-training, episodes of a few classes (Eq. 6, 7)."""
 
-import json
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -137,8 +136,8 @@ def learn(run: Run, model: FewShotModel, images: ImageSet, val: ImageSet | None,
                                       start_optimizer(recipe, model, model.method, recipe.method_lr))
     average = Average(model, recipe.average)
     notes = run.resume(model, optimizer.optimizer, average.mean)
-    start, best = int(notes["step"]), float(notes.get("best", "-inf"))
-    meter, kept = Meter(json.loads(notes.get("meter", "{}"))), average.network
+    start, best, meter = notes.step, notes.best, Meter(notes.meter)
+    kept = average.network
     measure = Validation(val, recipe, model.backbone.out_channels) if val is not None else None
     transform, _ = transforms(recipe)
     kinds = model.method.views_at(recipe.shots)
