@@ -49,6 +49,17 @@ def test_a_mistake_is_one_line_and_exit_code_two(arguments, message, capsys):
     assert message in error
 
 
+def test_ctrl_c_is_one_line_and_exit_code_130(monkeypatch, capsys):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dmn4.data.cache.clear", interrupted)
+    with pytest.raises(SystemExit) as stopped:
+        main(["data", "clear"])
+    assert stopped.value.code == 130
+    assert capsys.readouterr().err == "dmn4: error: interrupted\n"
+
+
 def commands(group, path=()):
     for name, one in group.commands.items():
         yield from commands(one, (*path, name)) if hasattr(one, "commands") else [(*path, name)]

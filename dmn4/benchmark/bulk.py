@@ -67,7 +67,7 @@ def benchmark_bulk(megapixels: float = 12, pictures: int = 240, rounds: int = 3,
             rates.decoding.append(rate(decode, task, [large[n::workers] for n in range(workers)], None, workers))
             rates.bulk.append(bulk_rate(task, large, Path(folder, str(number)), workers))
         console.print(rates.text)
-        memory = memory_levels(task, drawn(Path(folder, "small"), 0.3, memory_pictures), Path(folder, "rows"), workers)
+        memory = memory_levels(task, drawn(Path(folder, "small"), 0.05, memory_pictures), Path(folder, "rows"), workers)
     start = next((level for level in memory if level[0] >= 1000), memory[0])
     console.print("memory of all processes: " + ", ".join(f"{held:.0f} MB after {rows:,} pictures" for rows, held in
                   (start, memory[-1])) + f", {max(held for _, held in memory):.0f} MB at most")

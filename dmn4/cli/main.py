@@ -43,7 +43,9 @@ def main(arguments: list[str] | None = None) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):                   # a name that the terminal cannot show is no mistake
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        app(args=arguments, standalone_mode=False)
+        code = app(args=arguments, standalone_mode=False)          # typer turns Ctrl-C into this number
+        if code == 130:
+            stop("interrupted", 130)
     except InputError as error:
         stop(str(error), 2)
     except typer.Exit as leave:
