@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := all,test,dev,docs
 
-.PHONY: setup browser demo test test-slow test-cluster lint docs docs-check docs-serve bench clean
+.PHONY: setup browser demo test test-slow test-cluster lint docs docs-check docs-serve dist coverage bench clean
 
 setup: .venv/.ready
 
@@ -48,6 +48,20 @@ docs-check: setup
 
 docs-serve: docs
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory docs/_build/html 8080
+
+# Wheel and sdist: built, checked, then installed outside the checkout, where the demo's main job is run from them.
+dist: setup
+	rm -rf dist
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build twine check-wheel-contents
+	$(BIN)/python tests/public_api.py --check
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
+	$(BIN)/python tests/try_wheel.py dist/*.whl
+
+# Branch coverage of the default tests; fails below the floor in pyproject.toml.
+coverage: setup browser
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=html:build/coverage --cov-report=term:skip-covered
 
 bench: setup
 	$(BIN)/dmn4 benchmark heads

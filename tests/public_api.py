@@ -4,7 +4,6 @@
 """
 
 import inspect
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,13 +67,13 @@ def commands() -> Iterator[str]:
 
 
 def lines(name: str, member: object) -> Iterator[str]:
-    """A name, and its parameters with defaults: by their place, or "*" for those given by name alone."""
+    """A name, and its parameters by their place, "*" for those given by name alone, "=" for those with a default."""
     yield name
     if inspect.isfunction(member) or hasattr(member, "fit") or hasattr(member, "answer"):
         parameters = [one for one in inspect.signature(member).parameters.values() if one.name != "self"]
-        for place, one in enumerate(parameters, 1):           # types are left out: they may become wider
+        for place, one in enumerate(parameters, 1):           # types may become wider, defaults better
             where = "*" if one.kind in (one.KEYWORD_ONLY, one.VAR_KEYWORD) else place
-            yield re.sub(" at 0x.*?>", ">", f"{name} {where} {one.replace(annotation=one.empty)}")
+            yield f"{name} {where} {one.name}{'=' * (one.default is not one.empty)}"
 
 
 def compared() -> tuple[list[str], list[str]]:

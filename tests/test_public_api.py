@@ -12,7 +12,7 @@ from dmn4.deprecation import deprecated, renamed_argument
 ROOT = Path(__file__).parents[1]
 
 
-def test_no_public_name_parameter_or_default_on_record_is_gone():
+def test_no_public_name_or_parameter_on_record_is_gone():
     gone, new = compared()
     assert not gone, f"on record but gone: {gone}; new: {new}. What users have goes by docs/reference/deprecation.md"
 
