@@ -36,7 +36,7 @@ from dmn4.training.runs import progress
 NETWORKS = (("efficientnet_lite0", 224), ("efficientnet_lite2", 260), ("efficientnet_lite0", 320),
             ("efficientnet_lite2", 320), ("efficientnet_lite1", 240))
 SHOTS = (1, 5, 10)
-TASKS = ((5, 60, 5), (20, 12, 5), (0, 2, 2))                   # ways (0: all), episodes, queries of each class
+TASKS = ((5, 60, 5), (20, 12, 5))                              # ways, episodes, queries of each class
 PER_CLASS = 30
 Values = dict[str, np.ndarray]                                # head -> accuracy of each task
 
@@ -108,10 +108,9 @@ def main(data: list[str], out: Annotated[Path, typer.Option("-o", "--out", help=
         for name, side in NETWORKS:
             kept, start = stored_maps(images, name, side, folder), time.monotonic()
             for ways, episodes, queries in TASKS:
-                count = ways or len(images.classes)
-                for shots in SHOTS if count <= len(images.classes) else ():
-                    values = play(kept, images.labels, count, shots, episodes, queries)
-                    task = f"{count} ways, {shots} shots"
+                for shots in SHOTS if ways <= len(images.classes) else ():
+                    values = play(kept, images.labels, ways, shots, episodes, queries)
+                    task = f"{ways} ways, {shots} shot{'s' * (shots > 1)}"
                     table.setdefault(task, {})[f"{name} {side}"] = row(values, first.setdefault((ways, shots), values))
             print(f"{images.name}, {name} at {side}: {time.monotonic() - start:.0f} s", flush=True)
             write_json(out / f"{images.name}.json", {"fingerprint": images.fingerprint, "pictures": len(images),

@@ -1,6 +1,7 @@
 """Documentation that runs: every Python block of the README and the docs, and every link to a file."""
 
 import importlib.util
+import json
 import re
 from pathlib import Path
 
@@ -89,6 +90,15 @@ def test_the_example_that_chooses_defaults_runs(kinds, tmp_path, monkeypatch):
     assert layers.count("| dmn4 |") == len(defaults.LAYERS_TRIED)
     assert "| strangers rejected |" in reject
     assert centre.count(defaults.LAYER) == len(defaults.CENTRED)
+
+
+def test_the_example_that_compares_networks_runs(kinds, tmp_path, monkeypatch):
+    networks = example("compare_networks")
+    networks.NETWORKS, networks.SHOTS, networks.TASKS = (("efficientnet_lite0", 64),), (1, 2), ((5, 2, 3), (20, 2, 3))
+    networks.main([str(kinds)], tmp_path, tmp_path / "maps")
+    figures = json.loads(next(tmp_path.glob("*.json")).read_text())
+    assert list(figures["tasks"]) == ["5 ways, 1 shot", "5 ways, 2 shots"]          # of ten classes
+    assert set(figures["tasks"]["5 ways, 1 shot"]["efficientnet_lite0 64"]) == {"dmn4", "linear", "sum"}
 
 
 def test_the_example_of_the_temperature_law_runs(kinds, tmp_path, monkeypatch):

@@ -109,7 +109,7 @@ def export_classifier(classifier: PlainClassifier, path: Path, pictures: Iterabl
     except Exception as error:                                # the exporter's own kinds, none of them public
         reason = str(error).strip().splitlines()[0]
         raise InputError(f"a classifier with method {classifier.method!r} cannot be written as an ONNX graph "
-                         f"({reason}); dmn4, mn4, dn4 and protonet can") from None
+                         f"({reason}); dmn4-linear, dmn4, mn4, dn4 and protonet can") from None
     write_file(path, graph)
     facts = {"classes": classifier.classes_.tolist(), "image_size": side, "outputs": names, "opset": OPSET}
     write_json(path.with_suffix(".json"), facts)
