@@ -23,6 +23,7 @@ from .modelfile import read_modelfile, write_modelfile
 from .parts import Parts, assemble, rebuild
 from .pictures import Pictures
 from .shots import Shots
+from .suggestions import suggest_pictures
 
 if TYPE_CHECKING:
     from ..evidence.explain import Explanation
@@ -188,6 +189,17 @@ class PlainClassifier:
         from ..evidence.explain import explain_image
 
         return explain_image(self, image)
+
+    def suggest(self, images: Iterable[Source], n: int = 10) -> np.ndarray:
+        """Which pictures to label next: their places in `images`, the most useful first (n,).
+
+        They stand for pictures that no labelled one is like, and differ. Before `fit` they are a varied first set.
+        """
+        fitted = hasattr(self, "calibration_")
+        if not fitted:
+            self.parts_ = self._assemble(semi=False)
+        maps = (self.embed(pixels) for pixels in self._pixels(images))
+        return suggest_pictures(maps, n, self.shots_ if fitted else None).numpy()
 
     def judge(self, pixels: Tensor) -> "Judgement":
         """Everything that is said of a few pictures: bytes (B, h, w, 3), as `read_pixels` gives them."""

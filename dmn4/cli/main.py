@@ -9,7 +9,7 @@ import typer
 from dmn4 import __version__
 from dmn4.errors import InputError
 
-from . import backbones, bench, data, export, learn, photos, serve
+from . import backbones, bench, data, export, label, learn, photos, serve
 
 app = typer.Typer(
     name="dmn4", no_args_is_help=True, add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False,
@@ -17,6 +17,7 @@ app = typer.Typer(
     epilog="Start with [bold]dmn4 demo[/bold]; each command has an example under --help.",
 )
 photos.register(app)
+label.register(app)
 export.register(app)
 learn.register(app)
 bench.register(app)
