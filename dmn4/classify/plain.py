@@ -24,6 +24,7 @@ from .parts import Parts, assemble, rebuild
 from .pictures import Pictures
 from .shots import Shots
 from .suggestions import suggest_pictures
+from .suspects import Suspect, find_suspects
 
 if TYPE_CHECKING:
     from ..evidence.explain import Explanation
@@ -200,6 +201,16 @@ class PlainClassifier:
             self.parts_ = self._assemble(semi=False)
         maps = (self.embed(pixels) for pixels in self._pixels(images))
         return suggest_pictures(maps, n, self.shots_ if fitted else None).numpy()
+
+    def suspects(self) -> list[Suspect]:
+        """Labelled pictures that the other labelled ones would name differently, worst first, with the evidence."""
+        check_fitted(self)
+        return find_suspects(self._scores_beside, self.calibration_.probabilities, self.shots_, self.classes_.tolist())
+
+    def _scores_beside(self, support: Shots, pictures: Shots) -> Tensor:
+        """The scores of some labelled pictures for a classifier that learnt from others alone: (Q, N)."""
+        learnt = self._learn(support)
+        return torch.cat([self._answer(learnt, maps.float()) for maps in pictures.maps.batches()])
 
     def judge(self, pixels: Tensor) -> "Judgement":
         """Everything that is said of a few pictures: bytes (B, h, w, 3), as `read_pixels` gives them."""

@@ -1,18 +1,22 @@
-"""dmn4 suggest."""
+"""dmn4 suggest | suspects."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dmn4.errors import InputError
 
-from .photos import note, plain_warnings, watched
+from .photos import Model, note, plain_warnings, watched
+
+if TYPE_CHECKING:
+    from dmn4.classify.plain import PlainClassifier
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to the root command."""
     app.command(epilog="Example: dmn4 suggest inbox/ -n 20, and later: dmn4 suggest birds.dmn4 inbox/ -n 20")(suggest)
+    app.command(epilog="Example: dmn4 suspects birds.dmn4 photos/ --csv suspects.csv")(suspects)
 
 
 def suggest(paths: Annotated[list[Path], typer.Argument(metavar="[MODEL] IMAGES", help="A file that `dmn4 fit` wrote, "
@@ -40,6 +44,47 @@ def suggest(paths: Annotated[list[Path], typer.Argument(metavar="[MODEL] IMAGES"
     if csv is not None:
         write_file(csv, table_text(("image", "label"), [{"image": name, "label": ""} for name in chosen]))
     note(f"{len(chosen)} of {len(images):,} pictures" + (f"; write their labels into {csv}" if csv else ""))
+
+
+def suspects(model: Model,
+             photos: Annotated[Path | None, typer.Argument(metavar="[PHOTOS]", help="The folder that the model was "
+                               "fitted to, so that files can be named.")] = None,
+             csv: Annotated[Path | None, typer.Option("--csv", help="Also write a table to this file.")] = None,
+             ) -> None:
+    """Show labelled pictures that the others would name differently, worst first; one line each."""
+    from dmn4.classify.cells import on_screen, table_text
+    from dmn4.classify.plain import PlainClassifier, opened
+    from dmn4.files import write_file
+
+    classifier = opened(PlainClassifier, model)
+    names = names_of_pictures(classifier, photos)
+    found = [{"image": names[one.picture], "label": str(one.label), "looks_like": str(one.looks_like),
+              "probability": f"{one.probability:.4f}", "most_like": names[one.nearest_there]}
+             for one in classifier.suspects()]
+    for row in found:
+        typer.echo("\t".join(map(on_screen, row.values())))
+    if csv is not None:
+        write_file(csv, table_text(("image", "label", "looks_like", "probability", "most_like"), found))
+    note(f"{len(found)} of {len(names):,} labelled pictures would be named differently by the others")
+
+
+def names_of_pictures(classifier: "PlainClassifier", photos: Path | None) -> list[str]:
+    """What the pictures of a classifier are called: files of the folder it was fitted to, or class and number."""
+    from dmn4.classify.sorting import readable
+    from dmn4.classify.suspects import place_in_class
+    from dmn4.data.folders import read_folder
+
+    shots = classifier.shots_.rows(classifier.shots_.look == 0)
+    labels = [str(classifier.classes_[label]) for label in shots.labels.tolist()]
+    if photos is None:
+        number = place_in_class(shots.labels).tolist()
+        return [f"{label} #{place + 1}" for label, place in zip(labels, number, strict=True)]
+    with plain_warnings():
+        images = readable(read_folder(photos))
+    if [images.classes[label] for label in images.labels] != labels:
+        raise InputError(f"the pictures in {str(photos)!r} are not those of the model: they changed since it was "
+                         "fitted, or it was fitted to others")
+    return [str(path) for path in images.images]
 
 
 def is_model(path: Path) -> bool:

@@ -1,0 +1,80 @@
+"""Are wrong labels found? Precision and recall of `suspects` where one label in ten is wrong, beside cleanlab.
+
+    python examples/flipped_labels.py fruit photos/birds --runs 10      # pip install cleanlab, for its column
+
+In each run ten classes are drawn, with ten pictures each; a tenth of the labels is replaced by another class. Both
+columns see the same probabilities, those of each picture judged by the others.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import torch
+import typer
+
+from dmn4.classify.classifier import FewShotClassifier
+from dmn4.classify.suspects import judged_by_the_rest
+from dmn4.data.folders import ImageSet, read_folder
+from dmn4.data.samples import fruit
+from dmn4.files import write_file
+
+CLASSES, SHOTS, WRONG = 10, 10, 0.1
+
+
+def flipped(labels: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """The labels with a tenth replaced by another one, and which these are: (n,), bool (n,)."""
+    wrong = np.zeros(len(labels), dtype=bool)
+    wrong[rng.permutation(len(labels))[: round(WRONG * len(labels))]] = True
+    return np.where(wrong, (labels + rng.integers(1, CLASSES, len(labels))) % CLASSES, labels), wrong
+
+
+def trial(images: ImageSet, run: int, method: str) -> dict[str, tuple[int, int, int]]:
+    """For each way to find them: wrong labels that were found, pictures that were named, wrong labels there are."""
+    rng = np.random.default_rng(run)
+    drawn = images.of_classes(rng.permutation(len(images.classes))[:CLASSES].tolist())
+    drawn = drawn.rows(np.concatenate([rng.permutation(np.flatnonzero(drawn.labels == label))[:SHOTS]
+                                       for label in range(CLASSES)]))
+    given, wrong = flipped(drawn.labels, rng)
+    classifier = FewShotClassifier(method).fit(drawn.images, given)
+    named = [suspect.picture for suspect in classifier.suspects()]
+    found = {"suspects": named, "the first tenth of suspects": named[: int(wrong.sum())]}
+    found |= {"cleanlab": by_cleanlab(classifier)}
+    return {name: (int(wrong[some].sum()), len(some), int(wrong.sum())) for name, some in found.items()}
+
+
+def by_cleanlab(classifier: FewShotClassifier) -> list[int]:
+    """The label issues that cleanlab finds in the same probabilities, by number of the picture."""
+    from cleanlab.filter import find_label_issues
+
+    judged, scores = judged_by_the_rest(classifier._scores_beside, classifier.shots_)
+    chances = classifier.calibration_.probabilities(scores).numpy()
+    issues = find_label_issues(judged.labels.numpy(), chances, return_indices_ranked_by="self_confidence", n_jobs=1)
+    return judged.image[torch.from_numpy(np.asarray(issues, dtype=np.int64))].tolist()
+
+
+def rows_of(name: str, trials: Iterable[dict[str, tuple[int, int, int]]]) -> list[str]:
+    """Lines of a Markdown table: precision and recall of each way over all trials."""
+    totals: dict[str, np.ndarray] = {}
+    for one in trials:
+        for way, counts in one.items():
+            totals[way] = totals.get(way, 0) + np.array(counts)
+    return [f"| {name} | {way} | {100 * found / max(named, 1):.0f} | {100 * found / there:.0f} |"
+            for way, (found, named, there) in totals.items()]
+
+
+def main(data: list[str], out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the table.")] = Path(),
+         runs: int = 10, method: str = "dmn4-linear") -> None:
+    """Measure `fruit` or folders of class folders, and write flipped-labels.md."""
+    lines = [f"{method}; {runs} runs of {CLASSES} classes with {SHOTS} pictures, {WRONG:.0%} of labels wrong.", "",
+             "| pictures | found by | precision % | recall % |", "|---|---|---|---|"]
+    for name in data:
+        images = fruit() if name == "fruit" else read_folder(name)
+        lines += rows_of(Path(name).name, [trial(images, run, method) for run in range(runs)])
+        write_file(out / "flipped-labels.md", "\n".join([*lines, ""]))
+    typer.echo("\n".join(lines))
+
+
+if __name__ == "__main__":
+    typer.run(main)
