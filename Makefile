@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := all,test,dev,docs
 
-.PHONY: setup browser demo test test-slow test-cluster lint docs docs-check docs-serve dist coverage bench clean
+.PHONY: setup browser database demo test test-slow test-cluster lint docs docs-check docs-serve dist coverage bench clean
 
 setup: .venv/.ready
 
@@ -16,7 +16,7 @@ setup: .venv/.ready
 demo: setup
 	$(BIN)/dmn4 demo
 
-test: setup browser
+test: setup browser database
 	$(BIN)/python -m pytest -n 2
 
 # The page is tested in Debian's chromium: installed where that is possible, otherwise its tests are skipped.
@@ -25,7 +25,13 @@ browser:
 	  && apt-get -qq update && apt-get -qq -y install chromium > /dev/null 2>&1; } \
 	  || echo "no chromium: the tests of the page in a browser are skipped"
 
-test-slow: setup browser
+# The store of several machines is tested in Debian's PostgreSQL, in the same way.
+database:
+	@ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || { command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ] \
+	  && apt-get -qq update && apt-get -qq -y install postgresql > /dev/null 2>&1; } \
+	  || echo "no PostgreSQL: the tests of a store for several machines are skipped"
+
+test-slow: setup browser database
 	$(BIN)/python -m pytest -m slow
 
 # Ray weighs as much as everything else together, so the set-up leaves it out.

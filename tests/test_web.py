@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +22,7 @@ from dmn4.web.engine import Engine
 from dmn4.web.guard import Guard
 from dmn4.web.limits import Limits
 from dmn4.web.server import is_loopback, listen
-from dmn4.web.store import Entry, Store
+from dmn4.web.store.classifiers import Classifiers
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -151,12 +150,13 @@ def test_a_model_file_says_the_same_in_python_and_in_another_service(client, kno
         assert other.get(f"{path}/model").content == content
 
 
-def test_a_model_of_another_backbone_is_refused(client, known):
-    class Narrow(Patches):
-        def __init__(self):
-            super().__init__()
-            self.scale = torch.nn.Parameter(torch.ones(1))
+class Narrow(Patches):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(1))
 
+
+def test_a_model_of_another_backbone_is_refused(client, known):
     with client_of(backbone=Narrow()) as other:
         made = other.post("/api/classifiers", **shots("red", "blue")).json()["id"]
         content = other.get(f"/api/classifiers/{made}/model").content
@@ -173,9 +173,8 @@ def rewritten(tmp_path, change, tensors=lambda found: None):
     from dmn4.classify.modelfile import write_modelfile
 
     path = tmp_path / "model.dmn4"
-    engine = Engine(Patches())
     pictures = [picture("red", 1), picture("red", 2), picture("blue", 1), picture("blue", 2)]
-    path.write_bytes(engine.model_file(engine.learn(pictures, ["red", "red", "blue", "blue"])))
+    FewShotClassifier(backbone=Patches()).fit(pictures, ["red", "red", "blue", "blue"]).save(path)
     held, about = taken_apart(path)
     change(about)
     tensors(held)
@@ -220,16 +219,6 @@ def test_tensors_of_a_model_file_have_to_fit_together(client, tmp_path, change):
     assert "cannot open the model file" in error(client.post("/api/models", files={"model": content}), 422)
 
 
-def test_all_classifiers_share_one_backbone(client, known):
-    client.post("/api/models", files={"model": client.get(f"{known}/model").content})
-    client.post(f"{known}/shots", data={"labels": ["red"]}, files={"pictures": picture("red", 5)})
-    service = client.app.state.service
-    shared = service.engine.parts
-    for entry in service.store:
-        assert entry.classifier.parts_.backbone is shared.backbone
-        assert entry.classifier.parts_.embedder is shared.embedder
-
-
 def test_a_model_with_centred_descriptors_is_taken(client, tmp_path):
     content = rewritten(tmp_path, lambda about: about["parts"].update(method_options={"centre": "shots"}))
     assert client.post("/api/models", files={"model": content}).status_code == 201
@@ -238,25 +227,30 @@ def test_a_model_with_centred_descriptors_is_taken(client, tmp_path):
 # ---------------------------------------------------------------------------------------------------------- progress
 
 class Slow(Patches):
-    """A backbone that is held, and waits until it is let go."""
+    """A backbone that waits while there is a file `hold`; also in another process."""
 
-    go = threading.Event()
-
-    def __init__(self):
+    def __init__(self, hold):
         super().__init__()
-        Slow.go.set()
+        self.hold = hold
 
     def forward(self, images):
-        assert self.go.wait(20)
+        while self.hold.exists():
+            time.sleep(0.01)
         return super().forward(images)
 
 
 @pytest.fixture
-def slow():
-    with client_of(Limits(workers=1, waiting=0), Slow()) as one:
-        Slow.go.clear()
+def hold(tmp_path):
+    return tmp_path / "hold"
+
+
+@pytest.fixture
+def slow(hold):
+    with client_of(Limits(workers=1, waiting=0), Slow(hold)) as one:
+        one.app.state.service.pool.start()
+        hold.touch()
         yield one
-        Slow.go.set()
+        hold.unlink(missing_ok=True)
 
 
 def wait_until_ready(client, path):
@@ -268,12 +262,12 @@ def wait_until_ready(client, path):
     raise AssertionError("still learning")
 
 
-def test_progress_is_told_while_it_learns(slow):
+def test_progress_is_told_while_it_learns(slow, hold):
     made = slow.post("/api/classifiers", params={"wait": False}, **shots("red", "blue")).json()
     path = f"/api/classifiers/{made['id']}"
     assert (made["state"], made["total"]) == ("learning", 6)
     assert "still learning" in error(slow.post(f"{path}/predictions", files={"picture": picture("red")}), 409)
-    Slow.go.set()
+    hold.unlink()
     ready = wait_until_ready(slow, path)
     assert (ready["state"], ready["done"], ready["total"]) == ("ready", 6, 6)
 
@@ -297,12 +291,15 @@ def test_more_work_than_the_queue_holds_is_refused(slow):
     assert refused.headers["retry-after"] == "2"
 
 
-def test_work_that_takes_too_long_is_given_up():
-    with client_of(Limits(work_seconds=0.2), Slow()) as client:
-        Slow.go.clear()
-        assert "not done after 0.2 seconds" in error(client.post("/api/classifiers", **shots("red", "blue")), 504)
+def test_work_that_takes_too_long_is_stopped(hold):
+    with client_of(Limits(work_seconds=0.5, workers=1), Slow(hold)) as client:
+        worker = client.app.state.service.pool.start()
+        hold.touch()
+        assert "not done after 0.5 seconds" in error(client.post("/api/classifiers", **shots("red", "blue")), 504)
+        worker.process.join(5)
+        assert worker.process.exitcode == -9
         assert client.get("/api/classifiers").json() == []
-        Slow.go.set()
+        hold.unlink()
 
 
 def test_changes_at_the_same_time_all_count(client, known):
@@ -334,7 +331,8 @@ def test_what_is_beyond_a_limit_is_refused_with_its_name(limits, status, message
 
 
 @pytest.mark.parametrize(("form", "message"), [
-    ({"data": {"labels": ["red"]}, "files": {"pictures": b"GIF89a"}}, "picture 1 cannot be read"),
+    ({"data": {"labels": ["red", "blue"]}, "files": [("pictures", picture("red")), ("pictures", b"GIF89a")]},
+     "picture 2 cannot be read"),
     ({"data": {"labels": ["red", "blue"]}, "files": {"pictures": picture("red")}}, "2 labels were sent for 1 pictures"),
     ({"data": {"labels": ["red"]}, "files": {"pictures": picture("red")}}, "pictures of one class"),
     ({"data": {"labels": ["\x07", "b"]}, "files": {"pictures": picture("red")}}, "printable letters, not '\\x07'"),
@@ -371,25 +369,22 @@ def test_an_upload_that_trickles_is_given_up():
 
 
 def test_the_least_recently_used_classifier_leaves():
-    store = Store(2)
-    first, second, third = (Entry() for _ in range(3))
-    store.add(first)
-    store.add(second)
-    store.find(first.id)
-    store.add(third)
-    assert [entry.id for entry in store] == [third.id, first.id]
-    assert second.abandoned
+    with client_of(Limits(classifiers=2)) as client:
+        first, second = (client.post("/api/classifiers", **shots("red", "blue", each=1)).json()["id"] for _ in "ab")
+        client.get(f"/api/classifiers/{first}")
+        third = client.post("/api/classifiers", **shots("red", "blue", each=1)).json()["id"]
+        assert [one["id"] for one in client.get("/api/classifiers").json()] == [third, first]
+        assert "left to make room" in error(client.get(f"/api/classifiers/{second}"), 404)
 
 
-def test_nobody_computes_for_a_classifier_that_is_gone():
-    entry = Entry(total=3)
-    images = entry.followed([b"1", b"2", b"3"], seconds=10)
-    next(images)
-    entry.abandoned = True
-    with pytest.raises(dmn4.InputError, match="deleted while it learnt"):
-        next(images)
-    with pytest.raises(dmn4.InputError, match="learning took over -1 seconds"):
-        next(Entry().followed([b"1"], seconds=-1))
+def test_nobody_computes_for_a_classifier_that_is_gone(slow, hold):
+    made = slow.post("/api/classifiers", params={"wait": False}, **shots("red", "blue")).json()
+    worker, = slow.app.state.service.pool.workers()
+    slow.delete(f"/api/classifiers/{made['id']}")
+    worker.process.join(5)
+    assert worker.process.exitcode == -9
+    hold.unlink()
+    assert slow.post("/api/classifiers", **shots("red", "blue")).status_code == 201
 
 
 # ----------------------------------------------------------------------------------------------------------- defence
@@ -424,7 +419,7 @@ def test_no_name_of_a_clients_file_is_kept(client, known):
 
 def test_an_unforeseen_error_is_one_line_too(monkeypatch):
     with client_of(raise_server_exceptions=False) as client:
-        monkeypatch.setattr(Store, "__iter__", lambda self: 1 / 0)
+        monkeypatch.setattr(Classifiers, "all", lambda self, who: 1 / 0)
         assert error(client.get("/api/classifiers"), 500) == "the service made a mistake; its log says more"
         monkeypatch.undo()
 

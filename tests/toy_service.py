@@ -14,6 +14,8 @@ from torch import Tensor, nn
 
 from dmn4.web.app import create_app
 from dmn4.web.engine import Engine
+from dmn4.web.limits import Limits
+from dmn4.web.store import Store
 
 COLOURS = {"red": (220, 30, 40), "green": (30, 200, 60), "blue": (40, 60, 210), "grey": (150, 140, 120)}
 
@@ -36,9 +38,11 @@ def picture(colour: str, seed: int = 0, size: tuple[int, int] = (40, 48)) -> byt
 
 
 @contextmanager
-def running(teacher: Engine, *models: Path) -> Iterator[str]:
+def running(teacher: Engine, *models: Path, limits: Limits | None = None,
+            store: Store | None = None) -> Iterator[str]:
     """The address of a service in a thread of this process, with the classifiers of these files."""
-    app = create_app(teacher)
+    app = create_app(teacher, limits, store=store)
+    app.state.service.pool.start()                            # the first worker takes a while; browsers do not wait
     for path in models:
         app.state.service.host(path)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))

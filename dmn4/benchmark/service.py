@@ -1,39 +1,45 @@
-"""A load test of the service on loopback: many clients, every kind of request, errors, speed and memory."""
+"""A load test of the service: replicas on a store with tokens, every kind of request, beside the bare network."""
 
-import io
 import json
 import os
-import random
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import httpx
 import numpy as np
-from PIL import Image
 
-from ..data.samples import draw_clutter
+from ..errors import InputError
 from ..files import write_file
+from .crowd import ANSWERS, MIX, Client, Outcome, drawn_pictures
 
-MIX = {"predict": 55, "explain": 20, "look": 15, "grow": 4, "create": 4, "page": 2}      # requests in a hundred
+COMMAND = [sys.executable, "-c", "from dmn4.cli import main; main()"]
+WARM = 20                                                     # answers before anything is measured
+FLOOR_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Load:
-    """What a load test found; seconds, and megabytes of resident memory of the server."""
+    """What a load test found; seconds, and megabytes of resident memory of all replicas with their workers."""
 
     clients: int
+    replicas: int
     load_average: float                                       # of the machine before the test
+    floor: float                                              # pictures a second that the bare network embeds
+    answers: float                                            # a second, when nothing else is asked
     seconds: float
     requests: int
     errors: int
+    wrong: int                                                # answers that were not what the same picture got alone
     refused: int                                              # 503: too busy, as promised
+    retried: int                                              # asked again at another replica: the first was killed
+    killed: int
     rate: float                                               # requests a second
     median: float
     p95: float
@@ -44,136 +50,206 @@ class Load:
 
     @property
     def text(self) -> str:
-        """The figures in three lines."""
+        """The figures in a few lines."""
         return "\n".join([
-            f"{self.clients} clients, {self.seconds:.0f} s, load average before {self.load_average:.1f} on "
-            f"{os.cpu_count()} cores: {self.requests:,} requests, {self.errors} errors, "
-            f"{self.refused} refused",
+            f"{self.replicas} replicas, {self.clients} clients, load average before {self.load_average:.1f} on "
+            f"{os.cpu_count()} cores",
+            f"answers alone: {self.answers:.1f} a second, {self.answers / self.floor:.2f} of the {self.floor:.1f} "
+            f"pictures a second that the bare network embeds",
+            f"all kinds of requests for {self.seconds:.0f} s: {self.requests:,} requests, {self.errors} errors, "
+            f"{self.wrong} wrong answers, {self.refused} refused, {self.retried} retried, {self.killed} replicas "
+            "killed",
             f"{self.rate:.1f} requests a second; answered in {self.median * 1e3:.0f} ms (median), "
             f"{self.p95 * 1e3:.0f} ms (95 %), {self.p99 * 1e3:.0f} ms (99 %)",
-            f"memory of the server: {self.memory_start:.0f} MB, {self.memory_middle:.0f} MB half-way, "
-            f"{self.memory_end:.0f} MB at the end"])
+            f"memory: {self.memory_start:.0f} MB, {self.memory_middle:.0f} MB half-way, {self.memory_end:.0f} MB at "
+            "the end"])
 
 
 def load_test(clients: int = 16, seconds: float = 60.0, backbone: str = "efficientnet_lite0",
               weights: str | None = None, out: Path = Path("out/benchmark-serve.json"),
-              tell: Callable[[str], None] = print) -> Load:
-    """Start a service of its own on a free port, keep it busy, and write what was measured to `out`."""
-    with running(backbone, weights) as (process, address):
-        found = measure(address, process.pid, clients, seconds)
-    out.parent.mkdir(parents=True, exist_ok=True)
+              tell: Callable[[str], None] = print, *, replicas: int = 1, store: str | None = None,
+              files: str | None = None, kill_every: float = 0.0) -> Load:
+    """Start replicas of a service of its own, keep them busy, and write what was measured to `out`."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = ["--store", store or str(Path(folder, "store")), *(["--files", files] if files else [])]
+        token = made_token(place)
+        options = [*place, "--log", str(Path(folder, "log")), "--backbone", backbone]
+        options += [] if weights is None else ["--weights", weights]
+        with ExitStack() as stack:
+            services = [stack.enter_context(Replica(options)) for _ in range(replicas)]
+            found = measure(services, token, clients, seconds, floor(backbone, weights), kill_every)
     write_file(out, json.dumps(asdict(found), indent=2))
     tell(found.text)
     tell(f"written to {out}")
     return found
 
 
-@contextmanager
-def running(backbone: str, weights: str | None) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A service in a process of its own, and its address; it ends with the block."""
-    command = [sys.executable, "-c", "from dmn4.cli import main; main()", "serve", "--port", "0"]
-    command += ["--backbone", backbone] + ([] if weights is None else ["--weights", weights])
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
+def made_token(place: list[str]) -> str:
+    """A token for a store, made as an operator makes one."""
+    name = f"load-{os.getpid()}-{int(time.time())}"
+    made = subprocess.run([*COMMAND, "token", "add", name, *place], capture_output=True, text=True)
+    if made.returncode:
+        raise InputError(made.stderr.strip().removeprefix("dmn4: error: "))
+    return made.stdout.strip()
+
+
+class Replica:
+    """A service in a process of its own that can be killed and started again."""
+
+    def __init__(self, options: list[str]) -> None:
+        self.options = options
+        self.process: subprocess.Popen[str] | None = None
+        self.address = ""
+
+    def __enter__(self) -> "Replica":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait(timeout=30)
+
+    def start(self) -> None:
+        """Begin to serve, at a new address."""
+        self.process = subprocess.Popen([*COMMAND, "serve", "--port", "0", *self.options], stdout=subprocess.PIPE,
+                                        text=True)
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
         if "http://" not in line:
             raise RuntimeError("the service did not start; what it printed says why")
-        yield process, line.split()[2]
-    finally:
-        process.terminate()
-        process.wait(timeout=30)
+        self.address = line.split()[2]
+
+    def kill(self) -> None:
+        """End it as a power cut would, and start it again."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+        self.start()
+
+    @property
+    def memory(self) -> float:
+        """Resident megabytes, its workers included."""
+        return memory_with_children(self.process.pid) if self.process else 0.0
 
 
-def measure(address: str, process: int, clients: int, seconds: float) -> Load:
-    """Keep a service busy for a while; `process` is its number, to read its memory."""
+def floor(backbone: str, weights: str | None) -> float:
+    """Pictures a second that the bare network embeds on all cores, in the batches that suit it."""
+    import torch
+
+    from ..classify.parts import assemble
+    from ..images.looks import at_once
+
+    parts = assemble("dmn4", backbone, weights)
+    side = parts.transform.size
+    batch = torch.zeros(at_once(torch.empty(1, 3, side, side)), 3, side, side)
+    with torch.inference_mode():
+        parts.embedder(batch)
+        start, done = time.perf_counter(), 0
+        while time.perf_counter() - start < FLOOR_SECONDS:
+            parts.embedder(batch)
+            done += len(batch)
+    return done / (time.perf_counter() - start)
+
+
+def measure(services: "list[Replica]", token: str | None, clients: int, seconds: float, bare: float = 1.0,
+            kill_every: float = 0.0) -> Load:
+    """Keep services busy: a third of the time with answers alone, then with requests of all kinds."""
     before = os.getloadavg()[0]
     pictures, labels = drawn_pictures()
-    with httpx.Client(base_url=address, timeout=60) as first:
-        known = create(first, pictures, labels).json()["id"]
-    memory, stop = [memory_of(process)], threading.Event()
-    watcher = threading.Thread(target=watch, args=(process, memory, stop))
+    first = Client(services, token, pictures, labels, seed=0)
+    known = first.create()
+    first.expect(known)
+    crowd = [Client(services, token, pictures, labels, seed, known, first.expected) for seed in range(clients)]
+    for one in crowd[:WARM]:
+        one.run(ANSWERS, time.monotonic())
+    alone = together(crowd, ANSWERS, seconds / 3)
+    memory: list[float] = []
+    with watching(lambda: sum(one.memory for one in services), memory), killing(services, kill_every) as killed:
+        start = time.monotonic()
+        found = together(crowd, MIX, seconds)
+        took = time.monotonic() - start
+    statuses = [one.status for one in found]
+    times = np.array([one.seconds for one in found])
+    tenth, middle = len(memory) // 10, len(memory) // 2
+    return Load(
+        clients=clients, replicas=len(services), load_average=before, floor=bare, answers=len(alone) / (seconds / 3),
+        seconds=took, requests=len(found), refused=statuses.count(503), killed=len(killed),
+        errors=sum(status >= 400 and status != 503 for status in statuses),
+        wrong=sum(one.wrong for one in [*alone, *found]), retried=sum(one.retried for one in found),
+        rate=len(found) / took, median=float(np.quantile(times, 0.5)), p95=float(np.quantile(times, 0.95)),
+        p99=float(np.quantile(times, 0.99)), memory_start=memory[tenth], memory_middle=memory[middle],
+        memory_end=memory[-1])
+
+
+def together(crowd: list[Client], mix: dict[str, int], seconds: float) -> list[Outcome]:
+    """What all clients met in this time."""
+    end = time.monotonic() + seconds
+    with ThreadPoolExecutor(len(crowd)) as threads:
+        return [outcome for part in threads.map(lambda one: one.run(mix, end), crowd) for outcome in part]
+
+
+@contextmanager
+def watching(look: Callable[[], float], found: list[float]) -> Iterator[None]:
+    """Note a number twice a second while the block runs, and at its ends."""
+    stop = threading.Event()
+
+    def watch() -> None:
+        while not stop.wait(0.5):
+            found.append(look())
+
+    found.append(look())
+    watcher = threading.Thread(target=watch)
     watcher.start()
-    start = time.monotonic()
-    with ThreadPoolExecutor(clients) as crowd:
-        parts = list(crowd.map(lambda seed: one_client(address, known, pictures, labels, seed, start + seconds),
-                               range(clients)))
-    took = time.monotonic() - start
-    stop.set()
-    watcher.join()
-    statuses = [status for part in parts for status, _ in part]
-    times = np.array([spent for part in parts for _, spent in part])
-    return Load(clients=clients, load_average=before, seconds=took, requests=len(statuses), refused=statuses.count(503),
-                errors=sum(status >= 400 and status != 503 for status in statuses), rate=len(statuses) / took,
-                median=float(np.quantile(times, 0.5)), p95=float(np.quantile(times, 0.95)),
-                p99=float(np.quantile(times, 0.99)), memory_start=memory[len(memory) // 10],
-                memory_middle=memory[len(memory) // 2], memory_end=memory[-1])
+    try:
+        yield
+    finally:
+        stop.set()
+        watcher.join()
+        found.append(look())
 
 
-def one_client(address: str, known: str, pictures: list[bytes], labels: list[str], seed: int,
-               end: float) -> list[tuple[int, float]]:
-    """Status and seconds of every request that a client made until the end; 599 where none was answered."""
-    chance = random.Random(seed)
-    found = []
-    with httpx.Client(base_url=address, timeout=60) as client:
-        while time.monotonic() < end:
-            kind, = chance.choices(list(MIX), list(MIX.values()))
-            start = time.monotonic()
-            try:
-                status = request(client, kind, known, chance.randrange(len(pictures)), pictures, labels)
-            except httpx.HTTPError:
-                status = 599
-            found.append((status, time.monotonic() - start))
-    return found
+@contextmanager
+def killing(services: "list[Replica]", every: float) -> Iterator[list[int]]:
+    """Kill one replica after the other, if it is said how often; the numbers of those that were."""
+    stop = threading.Event()
+    killed: list[int] = []
+
+    def kill() -> None:
+        while every and not stop.wait(every):
+            killed.append(len(killed) % len(services))
+            services[killed[-1]].kill()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        yield killed
+    finally:
+        stop.set()
+        killer.join()
 
 
-def request(client: httpx.Client, kind: str, known: str, number: int, pictures: list[bytes], labels: list[str]) -> int:
-    """Make a request of one kind; its status. A classifier that was made is asked, enlarged and deleted again."""
-    if kind in ("predict", "explain"):
-        path = f"/api/classifiers/{known}/{'predictions' if kind == 'predict' else 'explanations'}"
-        return client.post(path, files={"picture": pictures[number]}).status_code
-    if kind == "look":
-        return client.get(f"/api/classifiers/{known}/shots/{number}").status_code
-    if kind == "page":
-        return client.get("/").status_code
-    made = create(client, pictures, labels)
-    if made.status_code != 201:
-        return made.status_code
-    own = f"/api/classifiers/{made.json()['id']}"
-    if kind == "grow":
-        grown = client.post(f"{own}/shots", data={"labels": [labels[number]]}, files={"pictures": pictures[number]})
-        saved = client.get(f"{own}/model")
-        if max(grown.status_code, saved.status_code) >= 400:
-            return max(grown.status_code, saved.status_code)
-    return client.delete(own).status_code
-
-
-def create(client: httpx.Client, pictures: list[bytes], labels: list[str]) -> httpx.Response:
-    """A new classifier."""
-    return client.post("/api/classifiers", data={"labels": labels}, files=[("pictures", one) for one in pictures])
-
-
-def drawn_pictures() -> tuple[list[bytes], list[str]]:
-    """Two drawn pictures of each of three classes, as JPEG, with their labels."""
-    drawn = draw_clutter(3, 2, size=224)
-    return [jpeg(picture) for picture in drawn.pixels], [drawn.classes[label] for label in drawn.labels]
-
-
-def jpeg(pixels: np.ndarray) -> bytes:
-    """A picture as the bytes of a JPEG file: (h, w, 3)."""
-    out = io.BytesIO()
-    Image.fromarray(pixels).save(out, "JPEG")
-    return out.getvalue()
-
-
-def watch(process: int, memory: list[float], stop: threading.Event) -> None:
-    """Append the memory of a process twice a second."""
-    while not stop.wait(0.5):
-        memory.append(memory_of(process))
+def memory_with_children(process: int) -> float:
+    """Resident megabytes of a process and of all that it started."""
+    parents: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            words = path.read_text().rsplit(")", 1)[1].split()
+        except OSError:                                       # it ended meanwhile
+            continue
+        parents[int(path.parent.name)] = int(words[1])
+    family = {process}
+    while more := {child for child, parent in parents.items() if parent in family} - family:
+        family |= more
+    return sum(memory_of(one) for one in family)
 
 
 def memory_of(process: int) -> float:
-    """Resident megabytes of a process, 0 where the system does not say."""
+    """Resident megabytes of a process that are its own, 0 where the system does not say."""
     status = Path(f"/proc/{process}/status")
-    lines = status.read_text().splitlines() if status.is_file() else []
-    return next((int(line.split()[1]) / 1e3 for line in lines if line.startswith("VmRSS")), 0.0)
+    try:
+        lines = status.read_text().splitlines()
+    except OSError:
+        return 0.0
+    sizes = {line.split(":")[0]: int(line.split()[1]) / 1e3 for line in lines if line.startswith(("VmRSS", "RssShmem"))}
+    return sizes.get("VmRSS", 0.0) - sizes.get("RssShmem", 0.0)

@@ -9,7 +9,7 @@ import typer
 from dmn4 import __version__
 from dmn4.errors import InputError
 
-from . import backbones, bench, data, export, label, learn, photos, serve
+from . import backbones, bench, data, export, label, learn, photos, serve, store
 
 app = typer.Typer(
     name="dmn4", no_args_is_help=True, add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False,
@@ -22,6 +22,7 @@ export.register(app)
 learn.register(app)
 bench.register(app)
 serve.register(app)
+store.register(app)
 app.add_typer(data.app, name="data")
 app.add_typer(backbones.app, name="backbones")
 

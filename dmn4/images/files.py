@@ -107,6 +107,8 @@ def read_image(source: Source, size: Size | None = None) -> np.ndarray:
         raise InputError(f"cannot read {name} as an image: {error}") from None
     except Image.DecompressionBombError:
         raise InputError(f"cannot read {name} as an image: more than {PIXEL_LIMIT:,} pixels; scale it down") from None
+    except MemoryError:                                            # the picture may well be whole
+        raise
     except Exception as error:                                     # decoders raise nearly every type there is
         raise InputError(f"cannot read {name} as an image: {_reason(error)}") from None
 

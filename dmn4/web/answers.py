@@ -1,13 +1,16 @@
 """What the service answers, as its OpenAPI description shows it."""
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ..classify.classifier import FewShotClassifier, Judgement
-from .store import Entry
+from .store import Access, Classifier, Revision
+
+if TYPE_CHECKING:
+    from ..classify.plain import Judgement
 
 Rule = Literal["dn4", "mn4", "dmn4"]
+RULES = ("dn4", "mn4", "dmn4")                                # what the page can show, and a model file may name
 
 
 class Problem(BaseModel):
@@ -25,6 +28,15 @@ class About(BaseModel):
     limits: dict[str, float]
     samples: list[str]
     hosted: Annotated[list[str], Field(description="ids of the classifiers that came with the service")]
+    token: Annotated[str | None, Field(description="the name of the token that asks; null: none is needed here")]
+    lasting: Annotated[bool, Field(description="whether classifiers outlive the service")]
+
+
+class Session(BaseModel):
+    """Who is asking."""
+
+    token: Annotated[str | None, Field(description="the name of the token; null: none is needed here")]
+    admin: bool
 
 
 class KnownClass(BaseModel):
@@ -43,7 +55,45 @@ class ClassifierState(BaseModel):
     total: Annotated[int, Field(description="pictures to look at")]
     error: Annotated[str | None, Field(description="why learning failed")]
     revision: int
+    access: Annotated[Literal["read", "teach", "own"], Field(description="what the token that asks may do")]
     classes: list[KnownClass]
+
+
+class Change(BaseModel):
+    """A revision of a classifier that can be gone back to."""
+
+    revision: int
+    time: float
+    who: Annotated[str | None, Field(description="the name of a token")]
+    what: str
+    pictures: int
+    classes: int
+    bytes: int
+
+
+class Share(BaseModel):
+    """A token that may use a classifier of another."""
+
+    token: str
+    may: Literal["read", "teach"]
+
+
+class Event(BaseModel):
+    """A line of the audit log."""
+
+    id: int
+    time: float
+    who: str | None
+    what: str
+    classifier: str | None
+    address: str | None
+    request: str | None
+
+
+class Health(BaseModel):
+    """Whether the service is well."""
+
+    status: str
 
 
 class Prediction(BaseModel):
@@ -101,6 +151,7 @@ class Explanation(BaseModel):
     support_labels: list[int]
     support_boxes: list[list[float]]
     descriptors: list[Descriptor]
+    prediction: Annotated[Prediction, Field(description="the verdict, as a prediction alone would say it")]
 
 
 class Question(BaseModel):
@@ -110,21 +161,22 @@ class Question(BaseModel):
     answer: str
 
 
-def classifier_state(entry: Entry) -> ClassifierState:
-    """An entry of the store as it is shown."""
-    classes = [] if entry.classifier is None else known_classes(entry.classifier)
-    return ClassifierState(id=entry.id, state=entry.state, done=entry.done, total=entry.total, error=entry.error,
-                      revision=entry.revision, classes=classes)
+def classifier_state(known: Classifier) -> ClassifierState:
+    """A classifier of the store as it is shown."""
+    classes = [] if known.revision is None else [KnownClass(label=label, pictures=pictures)
+                                                 for label, pictures in known.revision.classes]
+    access: Any = Access.READ if known.hosted else known.access
+    return ClassifierState(id=known.id, state=known.state, done=known.done, total=known.total, error=known.problem,
+                           revision=known.head, access=access.name.lower(), classes=classes)
 
 
-def known_classes(classifier: FewShotClassifier) -> list[KnownClass]:
-    """Classes with the numbers of their pictures."""
-    plain = classifier.shots_.rows(classifier.shots_.look == 0)
-    return [KnownClass(label=label, pictures=plain.image[plain.labels == number].tolist())
-            for number, label in enumerate(classifier.classes_.tolist())]
+def as_change(revision: Revision) -> Change:
+    """A revision as it is shown."""
+    return Change(revision=revision.number, time=revision.made, who=revision.who, what=revision.what,
+                  pictures=revision.pictures, classes=len(revision.classes), bytes=revision.bytes)
 
 
-def as_prediction(classes: list[str], judged: Judgement) -> Prediction:
+def as_prediction(classes: list[str], judged: "Judgement") -> Prediction:
     """A judgement of one picture as it is shown."""
     scores, probabilities, known = judged.scores[0].tolist(), judged.probabilities[0].tolist(), float(judged.known[0])
     best = max(range(len(classes)), key=probabilities.__getitem__)

@@ -12,11 +12,16 @@ from starlette.routing import Route
 
 from .. import __version__
 from ..errors import InputError
+from .door import Door
 from .engine import Engine
 from .guard import LOOPBACK, Guard, problem
+from .health import add_metrics, health
+from .keeping import keep
 from .limits import Limits
 from .routes import api
 from .service import Service
+from .store import Store
+from .watch import Metrics, Watch
 
 PAGE = Path(__file__).parent / "page"
 TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
@@ -24,26 +29,36 @@ TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
 
 
 def create_app(engine: Engine | None = None, limits: Limits | None = None,
-               hosts: Collection[str] | None = LOOPBACK) -> FastAPI:
-    """The application; `hosts` are the names it may be called by, None for any."""
+               hosts: Collection[str] | None = LOOPBACK, store: Store | None = None, is_open: bool = True) -> FastAPI:
+    """The application; `hosts` are the names it may be called by, None for any.
+
+    `store`: where classifiers are kept; None: as long as the process lives. `is_open`: as long as there are no tokens
+    in the store, everybody may use it.
+    """
     limits = limits or Limits()
-    service = Service(engine or Engine(), limits)
+    store = store or Store(limits=limits)
+    service = Service(engine or Engine(), limits, store)
+    metrics = Metrics(service)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        service.close()
+        await service.close()
+        if not store.lasting:
+            store.close()
 
     app = FastAPI(title="dmn4", version=__version__, description="Few-shot classification of pictures, with evidence.",
                   openapi_url="/api/openapi.json", docs_url=None, redoc_url=None, lifespan=lifespan,
                   generate_unique_id_function=lambda route: route.name)
     app.state.service = service
-    app.add_middleware(Guard, limits=limits, hosts=hosts)
+    app.add_middleware(Guard, limits=limits, hosts=hosts, door=Door(store, is_open))
+    app.add_middleware(Watch, metrics=metrics)                # the last one added is the outermost
     app.add_exception_handler(AnyHTTPException, tell)
     app.add_exception_handler(RequestValidationError, tell_invalid)
     app.add_exception_handler(InputError, tell_mistake)
     app.add_exception_handler(Exception, tell_nothing)
-    app.include_router(api)
+    for router in (api, keep, health, add_metrics(metrics)):
+        app.include_router(router)
     add_page(app)
     return app
 
@@ -70,7 +85,8 @@ async def tell(request: Request, error: Exception) -> JSONResponse:
 
 def methods_at(request: Request) -> str:
     """What a path can be asked for; the router itself names the methods of one function only."""
-    routes = [route for route in (*api.routes, *request.app.routes) if isinstance(route, Route)]
+    everything = (*api.routes, *keep.routes, *health.routes, *request.app.routes)
+    routes = [route for route in everything if isinstance(route, Route)]
     found = {method for route in routes if route.path_regex.match(request.url.path) for method in route.methods or ()}
     return ", ".join(sorted(found))
 

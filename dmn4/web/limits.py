@@ -1,16 +1,30 @@
-"""What the service accepts: bytes, counts, pixels, seconds. Everything that comes from outside is measured here."""
+"""What the service accepts: bytes, counts, pixels, seconds. The defaults follow the memory of the machine."""
 
-import io
-from collections.abc import Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 from fastapi import HTTPException, UploadFile
-from PIL import Image
 
 from ..errors import InputError
-from ..images.files import FORMATS
 
 MEGABYTE = 1_000_000
+PICTURE_BYTES = 200_000                                       # of memory that a learnt picture takes while it is learnt
+SMALL_MACHINE = 4_000 * MEGABYTE                              # assumed where the system does not tell its memory
+
+
+def workers_here() -> int:
+    """One worker process for each core, but not more than eight."""
+    return max(1, min(8, os.cpu_count() or 1))
+
+
+def worker_bytes_here() -> int:
+    """Half of the memory of this machine, shared out among the workers; at least a gigabyte each."""
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        memory = SMALL_MACHINE
+    return max(1_000 * MEGABYTE, memory // 2 // workers_here())
 
 
 @dataclass(frozen=True)
@@ -18,46 +32,37 @@ class Limits:
     """The most that the service takes; beyond it a request is refused with one line that names the limit."""
 
     request_bytes: int = 32 * MEGABYTE
+    header_bytes: int = 16_000
     picture_bytes: int = 12 * MEGABYTE
     picture_pixels: int = 30_000_000
     pictures: int = 200                                       # in a request
-    shots: int = 500                                          # in a classifier
-    classes: int = 50
+    shots: int = field(default_factory=lambda: worker_bytes_here() // PICTURE_BYTES)   # in a classifier
+    classes: int = 1_000
     label_letters: int = 60
     upload_seconds: float = 60.0                              # from the first byte of a request to its last
+    upload_rate: int = 10_000                                 # bytes a second that a body has to keep up
     work_seconds: float = 120.0                               # waiting for a worker included
-    classifiers: int = 16                                     # the least recently used leaves
+    drain_seconds: float = 6.0                                # for what runs when the service is told to end
+    classifiers: int = 16                                     # without a store; with one, of each token
+    revisions: int = 20                                       # of a classifier
+    owner_pictures: int = 100_000                             # of each token
+    owner_bytes: int = 20_000 * MEGABYTE                      # of each token, all revisions together
     requests: int = 64                                        # at the same time
-    workers: int = 2                                          # that compute at the same time
-    waiting: int = 32                                         # for a worker
+    client_requests: int = 32                                 # of one client at the same time
+    workers: int = field(default_factory=workers_here)        # processes that compute
+    worker_bytes: int = field(default_factory=worker_bytes_here)   # of memory, for each of them
+    waiting: int = 32                                         # pieces of work that wait for a worker
 
 
 async def read_pictures(uploads: Sequence[UploadFile], limits: Limits) -> list[bytes]:
-    """The contents of uploaded pictures, each checked; their names are never looked at."""
+    """The contents of uploaded pictures, measured but not opened; their names are never looked at."""
     if len(uploads) > limits.pictures:
         raise HTTPException(413, f"{len(uploads)} pictures were sent at once; {limits.pictures} are the most")
-    contents = []
     for number, upload in enumerate(uploads, start=1):
         if (upload.size or 0) > limits.picture_bytes:
             most = f"{limits.picture_bytes:,} are the most"
             raise HTTPException(413, f"picture {number} has {upload.size:,} bytes; {most}")
-        contents.append(await upload.read())
-        check_header(contents[-1], number, limits)
-    return contents
-
-
-def check_header(content: bytes, number: int, limits: Limits) -> None:
-    """Refuse, before anything is decoded, what is no picture or has too many pixels."""
-    try:
-        with Image.open(io.BytesIO(content), formats=FORMATS) as picture:
-            width, height = picture.size
-    except Image.DecompressionBombError:
-        raise HTTPException(413, f"picture {number} has more than {limits.picture_pixels:,} pixels") from None
-    except Exception:                                         # decoders raise nearly every type there is
-        raise InputError(f"picture {number} cannot be read: its content is none of {', '.join(FORMATS)}") from None
-    if width * height > limits.picture_pixels:
-        most = f"{limits.picture_pixels:,} pixels are the most"
-        raise HTTPException(413, f"picture {number} has {width} x {height} pixels; {most}")
+    return [await upload.read() for upload in uploads]
 
 
 def check_labels(labels: Sequence[str], limits: Limits) -> list[str]:
@@ -70,9 +75,16 @@ def check_labels(labels: Sequence[str], limits: Limits) -> list[str]:
     return labels
 
 
-def check_size(classes: int, shots: int, limits: Limits) -> None:
+def check_pairs(labels: Sequence[str], pictures: Sequence[bytes]) -> None:
+    """Refuse labels and pictures that are not as many."""
+    if len(labels) != len(pictures):
+        raise InputError(f"{len(labels)} labels were sent for {len(pictures)} pictures; one each is needed")
+
+
+def check_size(classes: Iterable[str], shots: int, limits: Limits) -> None:
     """Refuse a classifier that would grow beyond the limits."""
-    if classes > limits.classes:
-        raise HTTPException(413, f"the classifier would have {classes} classes; {limits.classes} are the most")
+    count = len(set(classes))
+    if count > limits.classes:
+        raise HTTPException(413, f"the classifier would have {count} classes; {limits.classes} are the most")
     if shots > limits.shots:
         raise HTTPException(413, f"the classifier would hold {shots} pictures; {limits.shots} are the most")

@@ -5,8 +5,6 @@ from functools import cache
 
 import numpy as np
 
-from ..data.samples import fruit
-
 KINDS = ("Granny-Smith", "Red-Delicious", "Conference", "Orange", "Watermelon")
 STRANGERS = ("Cantaloupe", "Galia-Melon")
 SHOTS = 5
@@ -23,9 +21,18 @@ class Sample:
     answers: list[str]
 
 
+def fruit_is_there() -> bool:
+    """Whether the photographs were fetched."""
+    from ..data.samples import fruit_file
+
+    return fruit_file().is_file()
+
+
 @cache
 def fruit_sample() -> Sample:
     """The same photographs every time; an InputError says how to fetch them if they are not there."""
+    from ..data.samples import fruit  # with torch, which the service itself does without
+
     everything = fruit()
     rng = np.random.default_rng(3)
     pictures: list[tuple[bytes, str]] = []

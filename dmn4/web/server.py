@@ -1,39 +1,104 @@
-"""The service as a process: its address, its threads, its end."""
+"""The service as a process: its address, its store, its end."""
 
+import asyncio
 import ipaddress
+import logging
 import socket
+import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..errors import InputError
 from .app import create_app
 from .engine import Engine
 from .guard import LOOPBACK
 from .limits import Limits
+from .store import Store
+from .watch import LOG
+
+HEADER_SECONDS = 10.0                                         # from a connection to the end of its first headers
+
+
+class PatientProtocol(H11Protocol):
+    """HTTP for clients that begin to speak: a connection without a request is closed after a while."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Note when the connection came."""
+        super().connection_made(transport)
+        self.patience = self.loop.call_later(HEADER_SECONDS, self.lose_patience)
+
+    def lose_patience(self) -> None:
+        """Close the connection if no request came of it."""
+        if self.cycle is None and not self.transport.is_closing():
+            self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self.patience.cancel()
+        super().connection_lost(exc)
 
 
 def serve(models: Iterable[Path] = (), host: str = "127.0.0.1", port: int = 8000, backbone: str = "efficientnet_lite0",
-          weights: str | None = None, limits: Limits | None = None, tell: Callable[[str], None] = print) -> None:
+          weights: str | None = None, limits: Limits | None = None, tell: Callable[[str], None] = print, *,
+          store: str | None = None, files: str | None = None, is_open: bool = False, log: Path | None = None) -> None:
     """Serve the page, the HTTP interface and the classifiers of these files until interrupted; `tell` hears where."""
     limits = limits or Limits()
-    listener = listen(host, port)
+    kept = Store(store, files, limits)
     try:
-        app = create_app(Engine(backbone, weights), limits, LOOPBACK if is_loopback(host) else None)
-        config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, proxy_headers=False)
-        hosted = [app.state.service.host(path) for path in models]
-        tell(f"dmn4 serves http://{shown(host)}:{listener.getsockname()[1]}  (stop with Ctrl-C)")
-        for entry in hosted:
-            tell(f"  {', '.join(entry.learnt().classes_[:5])}{' ...' * (len(entry.learnt().classes_) > 5)}: "
-                 f"/api/classifiers/{entry.id}")
-        if not is_loopback(host):
-            tell("anyone who reaches this address can use it and see every classifier: there are no accounts")
-        with suppress(KeyboardInterrupt):                     # Ctrl-C is how it is meant to end
-            uvicorn.Server(config).run(sockets=[listener])
+        check_door(kept, host, is_open)
+        with listen(host, port) as listener:
+            app = create_app(Engine(backbone, weights), limits, LOOPBACK if is_loopback(host) else None, kept,
+                             is_open or is_loopback(host))
+            service = app.state.service
+            service.pool.start()                              # says what is wrong with the backbone before anybody asks
+            hosted = [service.host(path) for path in models]
+            log_access(log, store is not None)
+            tell(f"dmn4 serves http://{shown(host)}:{listener.getsockname()[1]}  (stop with Ctrl-C)")
+            for known in hosted:
+                labels = known.revision.labels if known.revision else []
+                tell(f"  {', '.join(labels[:5])}{' ...' * (len(labels) > 5)}: /api/classifiers/{known.id}")
+            for line in notes(kept, store, host):
+                tell(line)
+            config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False,
+                                    proxy_headers=False, http=PatientProtocol, timeout_graceful_shutdown=round(
+                                        limits.drain_seconds), h11_max_incomplete_event_size=limits.header_bytes)
+            with suppress(KeyboardInterrupt):                 # Ctrl-C is how it is meant to end
+                uvicorn.Server(config).run(sockets=[listener])
     finally:
-        listener.close()
+        kept.close()
+
+
+def notes(store: Store, place: str | None, host: str) -> Iterable[str]:
+    """What who starts the service should know about it."""
+    if place is None:
+        yield "classifiers end with this process: --store FOLDER keeps them"
+    if not store.tokens.exist() and not is_loopback(host):
+        yield "anyone who reaches this address can use it and see every classifier: there are no tokens"
+
+
+def check_door(store: Store, host: str, is_open: bool) -> None:
+    """Refuse to let in everybody unless that was said."""
+    if not is_open and not is_loopback(host) and not store.tokens.exist():
+        raise InputError(f"{host} can be reached from other machines, and there are no tokens: make one with "
+                         "`dmn4 token add NAME --store PLACE` and serve that store, or let everybody in with --open")
+
+
+def log_access(path: Path | None, by_itself: bool) -> None:
+    """A line of JSON for every request: to a file, or for a service with a store to stderr."""
+    if path is None and not by_itself:
+        return
+    try:
+        handler = logging.StreamHandler(sys.stderr) if path is None else logging.FileHandler(path)
+    except OSError as error:
+        raise InputError(f"cannot write the log {str(path)!r}: {error.strerror}") from None
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    LOG.addHandler(handler)
+    LOG.setLevel(logging.INFO)
+    LOG.propagate = False
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -1,5 +1,7 @@
 // The HTTP interface of the service, as functions. Every error is an Error with one line to show.
 
+import { askForToken } from "./token.js";
+
 const SIDE = 1024; // pictures are scaled to this before they are sent: faster, and no place or time of the photograph leaves
 
 async function call(path, options = {}) {
@@ -8,6 +10,10 @@ async function call(path, options = {}) {
     response = await fetch(`/api${path}`, options);
   } catch {
     throw new Error("The service does not answer. Is dmn4 serve still running?");
+  }
+  if (response.status === 401) {
+    await askForToken();
+    return call(path, options);
   }
   if (response.status === 204) return null;
   const answer = await response.json().catch(() => ({ error: `The service answered ${response.status}.` }));
@@ -45,7 +51,6 @@ export const remove = (id) => call(`/classifiers/${id}`, { method: "DELETE" });
 export const create = async (shots) => call("/classifiers?wait=false", await form(labelled(shots)));
 export const add = async (id, shots) => call(`/classifiers/${id}/shots`, await form(labelled(shots)));
 export const forget = (id, label) => call(`/classifiers/${id}/classes/${encodeURIComponent(label)}`, { method: "DELETE" });
-export const predict = async (id, picture) => call(`/classifiers/${id}/predictions`, await form([["picture", picture]]));
 export const explain = async (id, picture) => call(`/classifiers/${id}/explanations`, await form([["picture", picture]]));
 export const fruit = () => call("/samples/fruit?wait=false", { method: "POST" });
 export const fruitQuestions = () => call("/samples/fruit");

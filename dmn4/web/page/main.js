@@ -154,7 +154,8 @@ const askAgain = async () => { if (state.question && !$("answer").hidden) await 
 async function answer(question) {
   const { id } = state.classifier;
   const { picture, url } = question;
-  const [prediction, explanation] = await Promise.all([api.predict(id, picture), api.explain(id, picture)]);
+  const explanation = await api.explain(id, picture);
+  const { prediction } = explanation;
   if (state.question && state.question !== question) URL.revokeObjectURL(state.question.url);
   Object.assign(state, { question, prediction }); // a question that failed leaves the one before it on the page
   $("answer").hidden = false;

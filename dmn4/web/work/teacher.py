@@ -1,0 +1,193 @@
+"""What a worker process does: learn, answer and explain with one backbone that all its classifiers share."""
+
+import hashlib
+import json
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from ...classify.classifier import FewShotClassifier, load
+from ...classify.parts import Parts, assemble, checksum
+from ...errors import InputError
+from ...evidence.explain import explain_map
+from ..answers import RULES, as_prediction
+from ..engine import Engine
+from ..limits import Limits, check_size
+from .opening import check_contents, check_thumbnails, open_picture, open_pictures, read_model
+from .problems import Gone, TooLarge, out_of_memory
+
+METHOD = "dmn4"
+TAKEN = (*RULES, METHOD)                                      # methods that a model file may name
+BATCH = 8                                                     # pictures between two steps of the progress
+IN_MEMORY = 3                                                 # times its file that a classifier takes, roughly
+Tell = Callable[[int], None]
+Item = TypeVar("Item")
+
+
+class Teacher:
+    """Makes classifiers and files of them; every change gives a new one. No path comes from a client."""
+
+    def __init__(self, engine: Engine, limits: Limits) -> None:
+        self.engine, self.limits = engine, limits
+        self.parts: Parts = assemble(METHOD, engine.backbone, engine.weights)
+        self.sha256 = checksum(self.parts.backbone)
+        self.known: OrderedDict[str, tuple[FewShotClassifier, int]] = OrderedDict()     # by the name of the file
+
+    # --------------------------------------------------------------------------------------------------- in memory
+
+    def classifier(self, path: Path, sha256: str = "") -> FewShotClassifier:
+        """The classifier of a file of this service; the most recently used ones stay in memory."""
+        if path.name not in self.known:
+            if sha256 and checksum_of(path) != sha256:
+                raise OSError(f"{path} is damaged: its checksum is not the one in the database")
+            self.remember(path, self.shared(load(path, backbone=self.parts.backbone)))
+        self.known.move_to_end(path.name)
+        return self.known[path.name][0]
+
+    def remember(self, path: Path, classifier: FewShotClassifier) -> None:
+        """Keep a classifier in memory; those that were not used for longest leave."""
+        self.known[path.name] = classifier, IN_MEMORY * path.stat().st_size
+        while len(self.known) > 1 and sum(size for _, size in self.known.values()) > self.limits.worker_bytes // 3:
+            self.known.popitem(last=False)
+
+    def shared(self, classifier: FewShotClassifier) -> FewShotClassifier:
+        """The classifier with the shared backbone in place of its copy, and with the arguments that rebuild it."""
+        own = classifier.parts_
+        classifier.parts_ = replace(self.parts, method=own.method, method_name=own.method_name,
+                                    method_options=own.method_options)
+        return classifier.set_params(backbone=self.engine.backbone, weights=self.engine.weights, batch_size=BATCH)
+
+    # ---------------------------------------------------------------------------------------------------- learning
+
+    def learn(self, tell: Tell, out: Path, pictures: Sequence[bytes], labels: list[str]) -> dict[str, Any]:
+        """A new classifier of these pictures, in a file."""
+        if len(Counter(labels)) < 2:
+            raise InputError("pictures of one class were sent; a classifier needs at least two classes")
+        classifier = FewShotClassifier(METHOD, self.parts.backbone, batch_size=BATCH)
+        return self.written(out, self.shared(classifier.fit(self.followed(pictures, tell), labels)))
+
+    def add(self, tell: Tell, out: Path, path: Path, sha256: str, pictures: Sequence[bytes],
+            labels: list[str]) -> dict[str, Any]:
+        """The classifier with further pictures, of classes it knows or of new ones."""
+        known = self.classifier(path, sha256)
+        check_size([*known.classes_.tolist(), *labels], len(known.pictures_) + len(labels), self.limits)
+        return self.written(out, copy(known).partial_fit(self.followed(pictures, tell), labels))
+
+    def forget(self, tell: Tell, out: Path, path: Path, sha256: str, label: str) -> dict[str, Any]:
+        """The classifier without a class."""
+        known = self.classifier(path, sha256)
+        if label not in known.classes_.tolist():
+            raise Gone("there is no such class")
+        return self.written(out, copy(known).forget(label))
+
+    def followed(self, pictures: Sequence[bytes], tell: Tell) -> Iterator[Any]:
+        """The pictures, opened; each one that was looked at is told."""
+        for number, picture in enumerate(open_pictures(pictures, self.parts.transform, self.limits)):
+            tell(number)
+            yield picture
+
+    def written(self, out: Path, classifier: FewShotClassifier) -> dict[str, Any]:
+        """What the store has to know of a classifier, once it is in a file."""
+        classifier.save(out)
+        self.remember(out, classifier)
+        return {"classes": known_classes(classifier), "pictures": len(classifier.pictures_),
+                "bytes": out.stat().st_size, "sha256": checksum_of(out)}
+
+    # --------------------------------------------------------------------------------------------------- answering
+
+    def answer(self, jobs: Sequence[dict[str, Any]]) -> Iterator[bytes | Exception]:
+        """A prediction or an explanation for each picture, as JSON; the pictures go through the network together."""
+        opened = [attempt(open_picture, job["picture"], self.parts.transform, self.limits) for job in jobs]
+        readable = [pixels for pixels in opened if isinstance(pixels, torch.Tensor)]
+        maps = iter(self.embed(torch.cat(readable)) if readable else torch.empty(0))
+        for job, pixels in zip(jobs, opened, strict=True):
+            yield attempt(self.said, next(maps), job) if isinstance(pixels, torch.Tensor) else pixels
+
+    @torch.inference_mode()
+    def embed(self, pixels: torch.Tensor) -> torch.Tensor:
+        """Maps of pictures: bytes (B, h, w, 3) -> (B, C, H, W)."""
+        plain = FewShotClassifier(METHOD)
+        plain.parts_ = self.parts
+        return plain.embed(pixels)
+
+    def said(self, maps: torch.Tensor, job: dict[str, Any]) -> bytes:
+        """What a classifier says of the map of a picture (C, H, W), and why, as JSON."""
+        classifier, rule = self.classifier(job["path"], job["sha256"]), job["rule"]
+        said = as_prediction(classifier.classes_.tolist(), classifier.judge_maps(maps[None]))
+        if not job["why"]:
+            return said.model_dump_json().encode()
+        explanation = explain_map(classifier, maps)
+        shown = explanation if rule is None else explanation.under(rule)
+        return json.dumps(shown.to_json() | {"prediction": said.model_dump()}, allow_nan=False).encode()
+
+    def shot(self, tell: Tell, path: Path, sha256: str, number: int) -> bytes:
+        """One of the pictures learnt from, as JPEG."""
+        pictures = self.classifier(path, sha256).pictures_
+        if not 0 <= number < len(pictures):
+            raise Gone(f"there is no picture {number}; the last one is {len(pictures) - 1}")
+        return pictures[number]
+
+    # ------------------------------------------------------------------------------------------------- model files
+
+    def open_model(self, tell: Tell, out: Path, path: Path) -> dict[str, Any]:
+        """The classifier of a *.dmn4 file from outside, written anew."""
+        return self.written(out, self.outside_model(path))
+
+    def outside_model(self, path: Path) -> FewShotClassifier:
+        """The classifier of a file from outside, or one line that says why it is not taken."""
+        try:
+            return self.checked_model(path)
+        except TooLarge:
+            raise
+        except Exception as error:                            # a file made to harm can raise nearly every type
+            if out_of_memory(error):
+                raise
+            reason = str(error).replace(str(path), "the file sent") if isinstance(error, InputError) else "damaged"
+            raise InputError(f"cannot open the model file: {reason}") from None
+
+    def checked_model(self, path: Path) -> FewShotClassifier:
+        """The classifier of a file, if everything in it fits this service."""
+        tensors, about = read_model(path, self.limits)
+        parts = about.parts
+        if parts.backbone.sha256 != self.sha256:
+            raise InputError(f"it was made with the backbone {ascii(parts.backbone.name)[:40]} or other weights; "
+                             f"this service runs {self.engine.name!r}")
+        if parts.method not in TAKEN or not set(parts.method_options) <= {"vote", "shots", "centre"}:
+            raise InputError(f"its method is {ascii(parts.method)[:40]} with options of its own; this service "
+                             f"takes {', '.join(TAKEN)}")
+        check_thumbnails(tensors["pictures.ends"], tensors["pictures.bytes"], self.parts.transform)
+        classifier = load(path, backbone=self.parts.backbone)
+        check_contents(classifier, self.parts.transform)
+        return self.shared(classifier)
+
+    def host(self, tell: Tell, path: Path) -> dict[str, Any]:
+        """What the service has to know of a file of its operator; it is checked like one from outside."""
+        classifier = self.outside_model(path)
+        return {"classes": known_classes(classifier), "pictures": len(classifier.pictures_),
+                "bytes": path.stat().st_size, "sha256": checksum_of(path)}
+
+
+def known_classes(classifier: FewShotClassifier) -> list[tuple[str, list[int]]]:
+    """Classes with the numbers of their pictures."""
+    plain = classifier.shots_.rows(classifier.shots_.look == 0)
+    return [(label, plain.image[plain.labels == number].tolist())
+            for number, label in enumerate(classifier.classes_.tolist())]
+
+
+def checksum_of(path: Path) -> str:
+    """Sha256 of a file."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def attempt(function: Callable[..., Item], *arguments: Any) -> Item | Exception:
+    """What a function returns, or the error it raises."""
+    try:
+        return function(*arguments)
+    except Exception as error:
+        return error
