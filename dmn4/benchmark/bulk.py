@@ -20,6 +20,7 @@ from rich.console import Console
 from ..bulk.local import cores
 from ..bulk.predict import predict_many
 from ..bulk.reading import seen_of
+from ..bulk.units import Piece, Unit
 from ..bulk.worker import Task, worker_of
 from ..classify.classifier import FewShotClassifier
 from ..data.samples import draw_clutter
@@ -67,6 +68,10 @@ def benchmark_bulk(megapixels: float = 12, pictures: int = 240, rounds: int = 3,
             rates.decoding.append(rate(decode, task, [large[n::workers] for n in range(workers)], None, workers))
             rates.bulk.append(bulk_rate(task, large, Path(folder, str(number)), workers))
         console.print(rates.text)
+        about["core_ms"] = {kind: round(core_ms(task, paths[:DIFFERENT]), 1) for kind, paths in
+                            (("whole", large), ("small", drawn(Path(folder, "stored"), 0.05, DIFFERENT)))}
+        console.print(f"a picture takes {about['core_ms']['whole']} core milliseconds, one of 0.05 megapixels "
+                      f"{about['core_ms']['small']}")
         memory = memory_levels(task, drawn(Path(folder, "small"), 0.05, memory_pictures), Path(folder, "rows"), workers)
     start = next((level for level in memory if level[0] >= 1000), memory[0])
     console.print("memory of all processes: " + ", ".join(f"{held:.0f} MB after {rows:,} pictures" for rows, held in
@@ -133,6 +138,16 @@ def bulk_rate(task: Task, pictures: list[Path], out: Path, workers: int) -> floa
     """Pictures a second of a run, in the processes that are there already."""
     done = predict_many(task.model, pictures, out, workers=workers)
     return done.count / done.seconds
+
+
+def core_ms(task: Task, pictures: list[Path]) -> float:
+    """Processor milliseconds of a picture from file to row; a busy machine changes them little."""
+    unit = Unit(0, [Piece(str(path)) for path in pictures], {}, "")
+    worker = worker_of(task)
+    worker(unit)
+    start = time.process_time()
+    worker(unit)
+    return 1e3 * (time.process_time() - start) / len(pictures)
 
 
 # --------------------------------------------------------------------------------------------------------------- memory
