@@ -232,6 +232,7 @@ def refresh(page: Path) -> str:
 # ------------------------------------------------------------------------------------------- accuracy against CPU hours
 
 STAGES = {"CUB": ("cub-pre", "cub-dmn4-t3", "cub-dmn4-long"), "miniImageNet": ("mini-pre",),      # logs, in their order
+          "CUB, many episodes": ("cub-long", "cub-many"),
           "CUB, conv4-classic": ("cub-classic", "cub-classic-a"),
           "miniImageNet, conv4-classic": ("mini-classic", "mini-nbnn", "mini-long", "mini-bf", "mini-a", "mini-further",
                                           "mini-further-a")}
