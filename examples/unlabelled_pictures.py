@@ -25,7 +25,8 @@ from dmn4.evaluation.evaluate import Protocol
 from dmn4.evaluation.intervals import accuracy_of, paired_difference
 from dmn4.evaluation.split import EmbeddedSplit
 from dmn4.files import write_file
-from dmn4.training.runs import progress, write_card
+from dmn4.training.cards import write_card
+from dmn4.training.runs import progress
 
 TWINS = {"dmn4-semi": "dmn4", "mn4-semi": "mn4", "pn-semi:vector=gap": "protonet"}     # each beside its supervised form
 SETTINGS = {"none": (0, 0), "5 unlabelled": (5, 0), "20 unlabelled": (20, 0), "20, and 5 strange classes": (20, 5)}
