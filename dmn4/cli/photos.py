@@ -8,13 +8,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from dmn4.errors import InputError
 
 from . import bulk
+
+if TYPE_CHECKING:
+    from dmn4.data.folders import ImageSet
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that `dmn4 fit` wrote.")]
 Item = TypeVar("Item")
@@ -41,8 +44,11 @@ def demo(out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the t
         typer.echo(line)
 
 
-def fit(photos: Annotated[Path, typer.Argument(metavar="PHOTOS", help="PHOTOS/class/*.jpg, a few pictures each.")],
-        out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")],
+def fit(out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")],
+        photos: Annotated[Path | None, typer.Argument(metavar="PHOTOS", help="PHOTOS/class/*.jpg, a few pictures "
+                                                                             "each.")] = None,
+        labels: Annotated[Path | None, typer.Option(help="A table `image,label`: more pictures, or other labels for "
+                                                         "those of PHOTOS.")] = None,
         unlabelled: Annotated[Path | None, typer.Option(help="Folder of pictures without labels.")] = None,
         method: Annotated[str, typer.Option(help="How pictures are compared: NAME:option=value,...")] = "dmn4",
         backbone: Annotated[str, typer.Option(help="The network that describes them.")] = "efficientnet_lite0",
@@ -53,20 +59,19 @@ def fit(photos: Annotated[Path, typer.Argument(metavar="PHOTOS", help="PHOTOS/cl
     """Learn the classes of a folder of class folders; no training, a few seconds."""
     from dmn4.classify.classifier import FewShotClassifier
     from dmn4.classify.sorting import gather, readable, readable_files
-    from dmn4.data.folders import read_folder
     from dmn4.recipes import parse_options
 
     if out.is_dir():
         raise InputError(f"{str(out)!r} is a folder; give the name of a file, such as {str(out / 'birds.dmn4')!r}")
     with plain_warnings():
-        images = readable(read_folder(photos))
+        images = readable(labelled_pictures(photos, labels))
         more = None if unlabelled is None else readable_files(gather([unlabelled]))
         name, _, options = method.partition(":")
         classifier = FewShotClassifier(name, backbone, weights=weights, layer=layer, image_size=image_size,
                                        method_options=parse_options(options))
         start = time.monotonic()
-        labels = [images.classes[label] for label in images.labels]
-        classifier.fit(watched(list(images.images), "looking at pictures"), labels,
+        names = [images.classes[label] for label in images.labels]
+        classifier.fit(watched(list(images.images), "looking at pictures"), names,
                        None if more is None else watched(more, "unlabelled pictures"))
         classifier.save(out)
     found = classifier.calibration_
@@ -74,6 +79,18 @@ def fit(photos: Annotated[Path, typer.Argument(metavar="PHOTOS", help="PHOTOS/cl
                f"{time.monotonic() - start:.1f} s; \"none of these\": "
                + (f"calibrated by {found.source} on {found.held_out}" if found.rejects else found.source))
     typer.echo(f"next: dmn4 predict {out} MORE_PICTURES/ --reject")
+
+
+def labelled_pictures(photos: Path | None, labels: Path | None) -> "ImageSet":
+    """The pictures of a folder of class folders, of a table, or of both."""
+    from dmn4.classify.corrections import with_labels
+    from dmn4.data.folders import read_folder
+
+    if labels is not None:
+        return with_labels(None if photos is None else read_folder(photos), labels)
+    if photos is None:
+        raise InputError("no pictures were named: give a folder of class folders, or --labels TABLE")
+    return read_folder(photos)
 
 
 def predict(model: Annotated[str, typer.Argument(metavar="MODEL", help="A file that `dmn4 fit` wrote.")],
