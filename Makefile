@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := all,test,dev,docs
 
-.PHONY: setup browser database demo test test-slow test-cluster lint docs docs-check docs-serve dist coverage bench clean
+.PHONY: setup browser database demo test test-slow test-cluster fuzz lint docs docs-check docs-serve dist coverage bench clean
 
 setup: .venv/.ready
 
@@ -38,6 +38,11 @@ test-slow: setup browser database
 test-cluster: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
 	$(BIN)/python -m pytest -m cluster
+
+# Minutes; hours with CASES=10000. The first lines of tests/fuzz/run.py say what a finding is.
+CASES := 200
+fuzz: setup
+	$(BIN)/python tests/fuzz/run.py --cases $(CASES)
 
 lint: setup
 	$(BIN)/ruff check .
