@@ -1,7 +1,6 @@
-"""Which layer, method and evidence FewShotClassifier should use by default: measured on photographs, paired.
+"""Which layer and method FewShotClassifier should use by default: measured on photographs, paired.
 
     python examples/choose_defaults.py layers fruit            # the demo's photographs
-    python examples/choose_defaults.py reject CUB/val          # any folder of class folders
     python examples/choose_defaults.py centre fruit            # descriptors measured from the mean of the labelled ones
 
 Every picture passes the network once, with its mirror image and four random windows; the maps of three layers are kept
@@ -19,14 +18,11 @@ import torch
 import torch.nn.functional as F
 import typer
 from safetensors.torch import load_file, save_file
-from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from dmn4.backbones import build_backbone
 from dmn4.backbones.base import Backbone
 from dmn4.backbones.efficientnet import LITE0
-from dmn4.classify.calibration import Calibration, calibrate, evidence, likeness
-from dmn4.classify.shots import Shots
 from dmn4.data.cache import cache_folder, decoded
 from dmn4.data.folders import ImageSet, read_folder
 from dmn4.data.samples import fruit
@@ -159,72 +155,6 @@ def accuracy_table(found: dict[str, dict[int, np.ndarray]], reference: str) -> l
     return lines
 
 
-# ----------------------------------------------------------------------------------------- "none of these", calibration
-
-@torch.inference_mode()
-def judge_strangers(maps: dict[str, Tensor], labels: np.ndarray, layer: str, shots: int, episodes: int,
-                    name: str) -> dict[str, str]:
-    """Measures of calibration and rejection, in words: 5 known classes and 5 that were never seen in each episode."""
-    views = {0: layer_maps(maps, "plain", layer)} | ({} if shots > 1 else {
-        place: layer_maps(maps, look, layer) for place, look in enumerate(("flip", *WINDOWS), 1)})
-    method, protonet = written_method(name, views[0].shape[1]), build_method("protonet")
-    rows: dict[str, list[float]] = {}
-    sure: dict[str, list[np.ndarray]] = {}
-    for episode in sample_episodes(labels, 10, shots, QUERIES, episodes=episodes, seed=100 + shots):
-        chosen = episode.support_labels < 5
-        support, few_labels, query = episode.support[chosen], episode.support_labels[chosen], views[0][episode.query]
-        few = Shots.stacked([Shots.of(one[support].half(), few_labels, torch.full_like(support, place),
-                                      torch.arange(len(support))) for place, one in views.items()])
-        calibration = calibrate(lambda part, maps: method(*part.support(method).plain(), maps), few)
-        scores = method(*few.support(method).plain(), query)
-        exact = method(views[0][support], few_labels, query)
-        rival = protonet(views[0][support], few_labels, query).double()
-        known, truth = episode.query_labels.numpy() < 5, episode.query_labels.numpy()
-        accepted = calibration.known(evidence(scores, likeness(few, query))).numpy()
-        measures = {"AUROC": roc_auc_score(known, accepted),
-                    "AUROC, maximum softmax of protonet": roc_auc_score(known, odds(rival)),
-                    "strangers rejected": (accepted[~known] < 0.5).mean(),
-                    "known ones rejected": (accepted[known] < 0.5).mean(),
-                    "accuracy": (scores.argmax(1).numpy() == truth)[known].mean(),
-                    "accuracy, pool in float32": (exact.argmax(1).numpy() == truth)[known].mean()}
-        for key, value in measures.items():
-            rows.setdefault(key, []).append(value)
-        fair = Calibration(temperature=calibrate(lambda part, maps: protonet(*part.support(protonet).plain(), maps),
-                                                 few).temperature)
-        for key, each in (("ECE", calibration.probabilities(scores)), ("ECE, softmax of protonet", rival.softmax(1)),
-                          ("ECE, protonet calibrated alike", fair.probabilities(rival))):
-            pair = np.stack([each.amax(1).numpy(), each.argmax(1).numpy() == truth])[:, known]
-            sure.setdefault(key, []).append(pair)
-    ours, rivals = (np.array(rows[key]) for key in ("AUROC", "AUROC, maximum softmax of protonet"))
-    measured = {key: str(accuracy_of(np.array(values)[None])) for key, values in rows.items()}
-    measured["AUROC, paired difference"] = str(paired_difference(ours, rivals))
-    for key, pairs in sure.items():                           # 30 pictures in bins overstate, one pool hides
-        measured[f"{key}, all episodes together"] = f"{100 * calibration_error(*np.concatenate(pairs, axis=1)):.2f}"
-        each = np.array([calibration_error(*pair) for pair in pairs])
-        measured[f"{key}, mean of episodes"] = str(accuracy_of(each[None]))
-    return measured
-
-
-def odds(scores: Tensor) -> np.ndarray:
-    """What orders pictures as the maximum softmax does, but does not saturate at 1: (Q, N) -> (Q,)."""
-    ordered = scores.sort(1).values
-    return (ordered[:, -1] - ordered[:, :-1].logsumexp(1)).numpy()
-
-
-def calibration_error(confidence: np.ndarray, right: np.ndarray, bins: int = 15) -> float:
-    """Expected calibration error: how far confidence and accuracy are apart, over equal bins: (Q,), (Q,)."""
-    place = np.minimum((confidence * bins).astype(int), bins - 1)
-    return float(sum(abs(confidence[place == number].mean() - right[place == number].mean()) * (place == number).mean()
-                     for number in np.unique(place)))
-
-
-def rejection_table(results: dict[int, dict[str, str]]) -> list[str]:
-    """The measures as a Markdown table, a column for each number of shots."""
-    return ["| | " + " | ".join(f"{shots} shot{'s' * (shots > 1)}" for shots in results) + " |",
-            "|---|" + "---|" * len(results),
-            *(f"| {key} | {' | '.join(each[key] for each in results.values())} |" for key in results[SHOTS[0]])]
-
-
 # -------------------------------------------------------------------------------------------------------- the commands
 
 app = typer.Typer(help=__doc__)
@@ -245,16 +175,6 @@ def centre(data: str, out: Out = Path("defaults"), per_class: int = 30, episodes
     images = chosen_pictures(data, per_class)
     played = accuracies(stored_maps(images, ("plain",)), images.labels, episodes, (LAYER,), CENTRED)
     report(out / f"{images.name}-centre.md", images, episodes, accuracy_table(played, f"{CENTRED[0]}, {LAYER}"))
-
-
-@app.command()
-def reject(data: str, out: Out = Path("defaults"), per_class: int = 30, episodes: int = 200,
-           method: str = "dmn4:centre=shots", layer: str = LAYER) -> None:
-    """"None of these" and calibration, beside the softmax of protonet; and what a float16 pool costs."""
-    images = chosen_pictures(data, per_class)
-    maps = stored_maps(images)
-    found_at = {shots: judge_strangers(maps, images.labels, layer, shots, episodes, method) for shots in SHOTS}
-    report(out / f"{images.name}-reject.md", images, episodes, rejection_table(found_at))
 
 
 def report(path: Path, images: ImageSet, episodes: int, table: list[str]) -> None:

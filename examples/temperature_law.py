@@ -3,8 +3,9 @@
     python examples/temperature_law.py CUB/train miniImageNet/train
 
 For each number of ways and shots, the temperature that makes the scores of real queries the best probabilities, as the
-log of its ratio to the spread of those scores. The line through all of them is what `dmn4.confidence` begins with. At
-one shot nothing can be held out: there the spread is found from pictures that are judged without their own class.
+log of its ratio to the spread of those scores. The line through all of them is what `dmn4/classify/temperature.py`
+begins with. At one shot nothing can be held out: there the spread is found from pictures that are judged without their
+own class.
 """
 
 from itertools import product
@@ -17,8 +18,8 @@ import typer
 from choose_defaults import LAYER, Out, chosen_pictures, layer_maps, stored_maps, written_method
 from torch import Tensor
 
-from dmn4.classify.calibration import best_power, spread_of, strange_scores
 from dmn4.classify.shots import Shots
+from dmn4.classify.temperature import best_power, spread_of, strange_scores
 from dmn4.episodes.sampling import sample_episodes
 from dmn4.files import write_file
 from dmn4.training.runs import progress
@@ -50,7 +51,7 @@ def measured(data: str, labels: np.ndarray, maps: Tensor, text: str, ways: int, 
         if shots == 1 and ways > 2:
             few = Shots.of(maps[episode.support], episode.support_labels, torch.zeros_like(episode.support),
                            torch.arange(ways))
-            strange = strange_scores(lambda part, query: method(*part.plain(), query), few)
+            strange = strange_scores(lambda part, single: (method(*part.plain(), single.maps.float()),) * 2, few)
             shares.append(spread_of(strange) / spread_of(said))
     power = best_power(torch.cat(scores), torch.cat(truth))
     return Found(data, text, ways, shots, power, float(np.mean(shares)) if shares else np.nan)

@@ -16,6 +16,7 @@ from torch import nn
 from toy_pictures import Eye, labelled, painted
 
 from dmn4.classify.classifier import FewShotClassifier, load
+from dmn4.classify.predictions import predict_each
 from dmn4.errors import InputError
 from dmn4.images.looks import read_pixels
 from dmn4.methods import METHODS, build_method
@@ -88,9 +89,9 @@ def test_of_a_stream_only_a_batch_is_in_memory(monkeypatch):
 
     answer = classifier._answer
 
-    def counting(learnt, query):
-        most[0] = max(most[0], len(query))
-        return answer(learnt, query)
+    def counting(learnt, head, maps, means):
+        most[0] = max(most[0], len(maps))
+        return answer(learnt, head, maps, means)
 
     monkeypatch.setattr(classifier, "_answer", counting)
     assert len(classifier.predict(stream())) == 7
@@ -121,11 +122,11 @@ def test_the_order_of_the_pictures_does_not_matter():
     pictures, names = labelled(3)
     order = np.random.default_rng(0).permutation(9)
     queries, _ = labelled(2, seed=9)
-    for method in ("dmn4", "rfs"):                                     # rfs asks for windows: they go with the picture
+    for method in ("dmn4-linear", "dmn4", "rfs"):                                     # rfs wants windows of the picture
         first, second = eye(method).fit(pictures, names), eye(method).fit([pictures[i] for i in order],
                                                                          [names[i] for i in order])
         assert np.allclose(first.decision_function(queries), second.decision_function(queries), atol=1e-4)
-        assert first.calibration_.source == second.calibration_.source
+        assert first.calibration_.held_out == second.calibration_.held_out == 9
 
 
 def test_a_method_gets_the_views_it_asks_for():
@@ -324,3 +325,48 @@ def test_other_mistakes_are_said_in_one_line(fitted):
         eye("protonet").fit(*labelled(1), unlabelled=painted("red", 1))
     with pytest.raises(InputError, match="'protonet' compares no descriptors"):
         eye("protonet").fit(*labelled(1)).explain(painted("red", 1)[0])
+
+
+def test_reject_is_the_share_that_may_be_refused():
+    pictures, names = labelled(4)
+    classifier = eye().fit(pictures, names)
+    queries = [*labelled(3, seed=5)[0], *painted("grey", 3)]
+    refused = [sum(answer is None for answer in classifier.predict(queries, reject=share)) for share in (0.1, 0.5)]
+    assert 0 < refused[0] <= refused[1]
+    assert classifier.predict(queries, reject=True).tolist() == classifier.predict(queries, reject=0.1).tolist()
+    with pytest.raises(InputError, match=r"reject is 1.5; it is the share of known pictures"):
+        classifier.predict(queries, reject=1.5)
+
+
+def test_a_set_holds_the_verdict_first_and_grows_with_its_promise():
+    pictures, names = labelled(4)
+    classifier = eye().fit(pictures, names)
+    queries, _ = labelled(3, seed=5)
+    small, large = (classifier.predict_set(queries, coverage) for coverage in (0.5, 0.99))
+    assert all(set(few) <= set(many) for few, many in zip(small, large, strict=True))
+    assert [several[0] for several in large] == classifier.predict(queries).tolist()
+    with pytest.raises(InputError, match="coverage is 2; it is a probability"):
+        classifier.predict_set(queries, coverage=2)
+
+
+def test_one_verdict_on_every_surface():
+    pictures, names = labelled(4)
+    classifier = eye().fit(pictures, names)
+    for picture in [*painted("red", 1, seed=7), *painted("grey", 1)]:
+        verdict = classifier.verdicts(classifier.judge(next(classifier._pixels([picture]))), reject=0.1)[0]
+        said = next(predict_each(classifier, [picture], reject=0.1))
+        assert classifier.predict([picture], reject=0.1)[0] == verdict.label == said.label
+        assert classifier.explain(picture, reject=0.1).headline == verdict.line
+        assert said.line.split("\t")[1:] == [verdict.words, verdict.chance]
+        assert said.row["label"] == verdict.words
+
+
+@pytest.mark.parametrize("counts", [(1, 1), (1, 3), (2, 2, 1)])
+def test_as_little_as_one_picture_a_class_works(counts):
+    colours = ("red", "green", "blue")[: len(counts)]
+    pictures = [picture for colour, count in zip(colours, counts, strict=True) for picture in painted(colour, count)]
+    classifier = eye().fit(pictures, np.repeat(colours, counts))
+    queries, truth = [painted(colour, 1, seed=3)[0] for colour in colours], list(colours)
+    assert classifier.predict(queries).tolist() == truth
+    with pytest.warns(UserWarning, match="held-out ones and there are"):
+        assert None not in classifier.predict(queries, reject=0.1)

@@ -53,7 +53,7 @@ def test_fit_says_what_it_learnt_and_what_comes_next(home, capsys):
     code, out, _ = run(["fit", home / "photos", "-o", home / "again.dmn4", "--backbone", "conv4-classic",
                         "--weights", home / "small.safetensors", "--method", "protonet"], capsys)
     assert code == 0
-    assert re.search(r'3 classes, 12 pictures, [\d.]+ MB, [\d.]+ s; "none of these": calibrated by leave-one-out', out)
+    assert re.search(r'3 classes, 12 pictures, [\d.]+ MB, [\d.]+ s; "none of these" refuses about 10% of known', out)
     assert "next: dmn4 predict" in out
 
 
@@ -102,7 +102,7 @@ def test_json_is_json_with_all_probabilities(home, capsys):
     assert sum(bool(row["error"]) for row in rows) == 1
     good = next(row for row in rows if not row["error"])
     assert sum(good["probabilities"].values()) == pytest.approx(1)
-    assert set(good) == {"image", "label", "probability", "known", "probabilities", "error"}
+    assert set(good) == {"image", "label", "nearest", "probability", "known", "perhaps", "probabilities", "error"}
 
 
 def test_the_table_is_a_file_and_a_second_run_can_go_on_with_it(home, tmp_path, capsys):
@@ -186,9 +186,9 @@ def test_unknown_pictures_get_a_folder_of_their_own(home, tmp_path, capsys):
     photos(tmp_path / "grey", "grey", 4, seed=1)
     _, out, _ = run(["predict", home / "colours.dmn4", tmp_path / "grey", "--reject", "--sort-into", tmp_path / "s"],
                     capsys)
-    unknown = [line for line in out.splitlines() if line.split("\t")[1] == "unknown"]
+    unknown = [line for line in out.splitlines() if line.split("\t")[1] == "none of these"]
     assert unknown
-    assert len(list((tmp_path / "s" / "unknown").iterdir())) == len(unknown)
+    assert len(list((tmp_path / "s" / "none of these").iterdir())) == len(unknown)
 
 
 def test_what_arrives_in_a_watched_folder_is_named_until_ctrl_c(home, tmp_path, capsys, monkeypatch):
@@ -253,7 +253,7 @@ def test_unlabelled_pictures_are_used(home, tmp_path, capsys):
     code, _, _ = run(["fit", home / "photos", "-o", tmp_path / "a.dmn4", "--backbone", "conv4-classic",
                       "--weights", home / "small.safetensors", "--unlabelled", home / "photos"], capsys)
     assert code == 0
-    assert load(tmp_path / "a.dmn4").parts_.method_name == "dmn4-semi"
+    assert load(tmp_path / "a.dmn4").parts_.method_name == "dmn4-linear-semi"
 
 
 def test_an_unlabelled_picture_that_cannot_be_read_is_left_out(home, tmp_path, capsys):
@@ -276,5 +276,5 @@ def test_explain_draws_a_picture(home, tmp_path, capsys):
     code, out, _ = run(["explain", home / "colours.dmn4", home / "inbox" / "red 0.png", "-o", tmp_path / "w.png"],
                        capsys)
     assert code == 0
-    assert out.strip().endswith(": red")
+    assert out.strip().endswith(": red (> 99 %)")
     assert Image.open(tmp_path / "w.png").width > 100

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from dmn4.errors import InputError
 from dmn4.methods import build_method
-from dmn4.methods.linear_head import block_unit, fit_head
+from dmn4.methods.linear_head import FEW, block_unit, fit_head
 
 
 def drawn(ways: int = 3, shots: int = 4, channels: int = 6) -> tuple[Tensor, Tensor, Tensor]:
@@ -20,8 +20,9 @@ def drawn(ways: int = 3, shots: int = 4, channels: int = 6) -> tuple[Tensor, Ten
 
 def discriminants(means: Tensor, labels: Tensor, query: Tensor, prior: float) -> Tensor:
     """The scores by their definition: the shrunken covariance, inverted."""
-    centre = torch.stack([means[labels == c].mean(0) for c in range(3)]).mean(0)
+    centre = torch.stack([means[labels == c].mean(0) for c in range(3)]).mean(0) * len(means) / (len(means) + FEW)
     rows, asked = ((x - centre) / (x - centre).norm(dim=1, keepdim=True) for x in (means, query))
+    rows, asked = rows - rows.mean(0), asked - rows.mean(0)
     middles = torch.stack([rows[labels == c].mean(0) for c in range(3)])
     residuals = rows - middles[labels]
     variance = (rows - rows.mean(0)).square().mean()

@@ -83,12 +83,9 @@ def test_the_example_that_chooses_defaults_runs(kinds, tmp_path, monkeypatch):
     defaults = example("choose_defaults")
     defaults.SHOTS = (1, 2)
     defaults.layers(str(kinds), tmp_path, per_class=8, episodes=2)
-    defaults.reject(str(kinds), tmp_path, per_class=8, episodes=2)
     defaults.centre(str(kinds), tmp_path, per_class=8, episodes=2)
-    layers, reject, centre = (next(tmp_path.glob(f"*-{name}.md")).read_text()
-                              for name in ("layers", "reject", "centre"))
+    layers, centre = (next(tmp_path.glob(f"*-{name}.md")).read_text() for name in ("layers", "centre"))
     assert layers.count("| dmn4 |") == len(defaults.LAYERS_TRIED)
-    assert "| strangers rejected |" in reject
     assert centre.count(defaults.LAYER) == len(defaults.CENTRED)
 
 
@@ -99,6 +96,18 @@ def test_the_example_that_compares_networks_runs(kinds, tmp_path, monkeypatch):
     figures = json.loads(next(tmp_path.glob("*.json")).read_text())
     assert list(figures["tasks"]) == ["5 ways, 1 shot", "5 ways, 2 shots"]          # of ten classes
     assert set(figures["tasks"]["5 ways, 1 shot"]["efficientnet_lite0 64"]) == {"dmn4", "linear", "sum"}
+
+
+def test_the_example_that_compares_the_default_runs(kinds, tmp_path, monkeypatch):
+    monkeypatch.setenv("DMN4_CACHE", str(tmp_path))
+    grid = example("photo_grid")
+    grid.SHOTS, grid.TASKS, grid.SIZE = (1, 2), {5: (2, 3), 0: (1, 2)}, 96
+    for command in (grid.accuracy, grid.promises, grid.temperature):
+        command([str(kinds)], tmp_path)
+    for name in ("grid", "promises", "temperature"):
+        table = (tmp_path / f"photo-{name}.md").read_text()
+        assert all(f"| {ways} | {shots} |" in table for ways in (5, 10 if name == "temperature" else "all")
+                   for shots in (1, 2))
 
 
 def test_the_example_of_the_temperature_law_runs(kinds, tmp_path, monkeypatch):

@@ -46,7 +46,7 @@ def test_sums_are_the_scores_of_the_method(name, vote, episode):
     for image, expected in zip(query, scores, strict=True):
         why = explain_maps(method, support, labels, image, name=name)
         assert_close(why.scores, expected)
-        total = why.votes[why.kept].sum(0)
+        total = why.votes[why.kept].sum(0) + why.head
         assert_close(total, expected, atol=1.0 if vote == "rank" else 1e-4, rtol=0)   # rank adds a fraction for ties
         assert why.verdict == str(int(expected.argmax()))
 

@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 from dmn4.classify import sorted_folder
 from dmn4.classify.predictions import Prediction
 from dmn4.classify.sorted_folder import LIST, SortedFolder, folder_name
+from dmn4.classify.verdict import Verdict
 from dmn4.errors import InputError
+
+
+def verdict(label: str | None) -> Verdict:
+    return Verdict(label, label or "wren", 0.9, 0.5)
 
 
 def picture(path: Path, content: str) -> Path:
@@ -29,7 +34,7 @@ def inside(folder: Path) -> dict[str, str]:
 def sort(folder: Path, labels: dict[Path, str | None], link: bool = False) -> dict[str, str]:
     sorted_ = SortedFolder(folder, link)
     for path, label in labels.items():
-        sorted_.take(Prediction(path, label))
+        sorted_.take(Prediction(path, verdict(label)))
     return inside(folder)
 
 
@@ -38,9 +43,9 @@ def test_what_changed_its_label_moves_and_the_rest_stays(tmp_path, link):
     wren, robin, out = picture(tmp_path / "1.jpg", "wren"), picture(tmp_path / "2.jpg", "robin"), tmp_path / "s"
     assert sort(out, {wren: "robin", robin: "robin"}, link) == {"robin/1.jpg": "wren", "robin/2.jpg": "robin"}
     assert sort(out, {wren: "wren", robin: "robin"}, link) == {"robin/2.jpg": "robin", "wren/1.jpg": "wren"}
-    assert sort(out, {wren: None, robin: None}, link) == {"unknown/1.jpg": "wren", "unknown/2.jpg": "robin"}
-    assert [path.name for path in out.iterdir() if path.is_dir()] == ["unknown"]
-    assert (out / "unknown" / "1.jpg").is_symlink() == link
+    assert sort(out, {wren: None, robin: None}, link) == {"none of these/1.jpg": "wren", "none of these/2.jpg": "robin"}
+    assert [path.name for path in out.iterdir() if path.is_dir()] == ["none of these"]
+    assert (out / "none of these" / "1.jpg").is_symlink() == link
 
 
 def test_a_copy_that_someone_changed_is_left_alone(tmp_path):
@@ -108,7 +113,7 @@ def test_every_label_has_a_folder_of_its_own_right_below(labels):
 
 def test_a_picture_that_is_gone_is_one_line(tmp_path):
     with pytest.raises(InputError, match=r"cannot put '.*1\.jpg' into '.*wren': No such file"):
-        SortedFolder(tmp_path / "s").take(Prediction(tmp_path / "1.jpg", "wren"))
+        SortedFolder(tmp_path / "s").take(Prediction(tmp_path / "1.jpg", verdict("wren")))
     assert inside(tmp_path / "s") == {}
 
 
@@ -119,5 +124,5 @@ def test_a_copy_that_fails_leaves_no_draft(tmp_path, monkeypatch):
 
     monkeypatch.setattr(sorted_folder.shutil, "copy2", full)
     with pytest.raises(InputError, match="No space left on device"):
-        SortedFolder(tmp_path / "s").take(Prediction(picture(tmp_path / "1.jpg", "x"), "wren"))
+        SortedFolder(tmp_path / "s").take(Prediction(picture(tmp_path / "1.jpg", "x"), verdict("wren")))
     assert inside(tmp_path / "s") == {}

@@ -7,21 +7,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dmn4.classify.calibration import (
-    BY_SHOTS,
-    BY_WAYS,
-    START,
-    STRANGE,
-    STRANGERS,
-    best_power,
-    fit_temperature,
-    single_shot_temperature,
-    spread_of,
-    strange_scores,
-    usual_power,
-)
+from dmn4.classify.held_out import Answers
 from dmn4.classify.shots import Shots
+from dmn4.classify.temperature import SPREADS, STRANGE, STRANGERS, best_power, find_temperature, spread, spread_of
 from dmn4.methods import build_method
+from dmn4.methods.base import Law
 
 MEASURED = Path(__file__).parents[1] / "docs" / "results" / "temperature-law.md"
 NOTHING = torch.empty(0, 5), torch.empty(0, dtype=torch.long)
@@ -32,8 +22,17 @@ def single_shots(classes: int) -> Shots:
     return Shots.of(maps, torch.arange(classes), torch.zeros(classes, dtype=torch.long), torch.arange(classes))
 
 
-def score(support: Shots, query: torch.Tensor) -> torch.Tensor:
-    return build_method("protonet")(*support.plain(), query)
+def judge(support: Shots, pictures: Shots) -> tuple[torch.Tensor, torch.Tensor]:
+    scores = build_method("protonet")(support.maps.float(), support.labels, pictures.maps.float())
+    return scores, scores.amax(1)
+
+
+def fitted(scores: torch.Tensor, labels: torch.Tensor, shots: int = 1) -> tuple[float, float]:
+    """The temperatures of a classifier with two pictures a class, one of which judged these."""
+    rows = torch.arange(2 * scores.shape[1])
+    held = Shots.of(torch.zeros(len(rows), 1, 1, 1).half(), rows // 2, torch.zeros_like(rows), rows)
+    answers = Answers(scores, scores.amax(1), labels, torch.arange(len(labels)), float(shots))
+    return find_temperature(build_method("protonet"), judge, held, answers)
 
 
 def drawn(count: int, temperature: float, ways: int = 4) -> tuple[torch.Tensor, torch.Tensor]:
@@ -46,13 +45,20 @@ def drawn(count: int, temperature: float, ways: int = 4) -> tuple[torch.Tensor, 
 def test_the_rule_is_the_one_that_was_measured():
     text = MEASURED.read_text()
     line = re.search(r"power = (\S+) (\S+) ln\(ways\) (\S+) ln\(shots\)", text).groups()
-    assert [float(number) for number in line] == [START, BY_WAYS, BY_SHOTS]
+    assert [float(number) for number in line] == list(SPREADS)
     assert f"1 - {STRANGE} / ways" in text
 
 
 def test_more_shots_and_fewer_ways_are_surer():
-    assert usual_power(5, 5) < usual_power(5, 1)
-    assert usual_power(2, 1) < usual_power(20, 1)
+    assert SPREADS.power(5, 5) < SPREADS.power(5, 1)
+    assert SPREADS.power(2, 1) < SPREADS.power(20, 1)
+
+
+def test_the_law_of_dmn4_linear_follows_its_options():
+    plain, sharp = (build_method("dmn4-linear", temperature=t).temperature_law for t in (1.0, 0.5))
+    assert isinstance(plain, Law)
+    assert sharp.power(5, 5) - plain.power(5, 5) == pytest.approx(math.log(2))
+    assert build_method("dmn4-linear", linear=0.5).temperature_law is None       # another scale, not measured
 
 
 def test_without_pictures_the_power_is_the_usual_one():
@@ -72,47 +78,41 @@ def test_few_pictures_move_it_less_than_many():
 
 
 def test_answers_that_are_all_right_are_not_certain():
-    scores, labels = torch.tensor([[5.0, 0.0]] * 8), torch.zeros(8, dtype=torch.long)
-    usual = usual_power(2, 1)
-    sure = (scores / fit_temperature(scores, labels, usual, usual)).softmax(1)[0, 0]
+    scores = torch.tensor([[5.0, 0.0]] * 8)
+    sure = (scores / fitted(scores, torch.zeros(8, dtype=torch.long))[0]).softmax(1)[0, 0]
     assert 0.9 < sure < 0.999
 
 
 def test_answers_right_half_of_the_time_get_about_one_half():
-    scores, labels = torch.tensor([[3.0, 0.0]] * 60), torch.tensor([0, 1] * 30)
-    usual = usual_power(2, 1)
-    assert (scores / fit_temperature(scores, labels, usual, usual)).softmax(1)[0, 0] == pytest.approx(0.5, abs=0.1)
+    scores = torch.tensor([[3.0, 0.0]] * 60)
+    assert (scores / fitted(scores, torch.tensor([0, 1] * 30))[0]).softmax(1)[0, 0] == pytest.approx(0.5, abs=0.1)
 
 
 def test_one_more_shot_than_was_held_out_lowers_the_temperature_as_usual():
-    scores, labels = drawn(20, 1.0)
-    before, after = usual_power(4, 1), usual_power(4, 2)
-    ratio = fit_temperature(scores, labels, before, after) / fit_temperature(scores, labels, before, before)
-    assert ratio == pytest.approx(math.exp(after - before))
+    before, after = fitted(*drawn(20, 1.0))
+    assert after / before == pytest.approx(math.exp(SPREADS.power(4, 2) - SPREADS.power(4, 1)))
 
 
 @given(st.floats(0.1, 50))
 def test_the_scale_of_the_scores_does_not_change_the_probabilities(scale):
     scores, labels = drawn(20, 0.5)
-    first, second = (each / fit_temperature(each, labels, -0.7, -0.9) for each in (scores, scores * scale))
+    first, second = (each / fitted(each, labels)[1] for each in (scores, scores * scale))
     assert torch.allclose(first, second, atol=1e-3)
 
 
 def test_equal_scores_have_a_temperature_above_zero():
-    assert fit_temperature(torch.ones(3, 4), torch.tensor([0, 1, 2]), -0.7, -0.9) > 0
-    assert single_shot_temperature(torch.ones(3, 4), 5) > 0
+    assert fitted(torch.ones(3, 4), torch.tensor([0, 1, 2]))[1] > 0
 
 
-def test_a_stranger_is_scored_by_the_other_classes_alone():
-    shots = single_shots(4)
-    found = strange_scores(score, shots)
-    assert found.shape == (4, 3)
-    distances = -((shots.maps.float().mean((2, 3))[2] - shots.maps.float().mean((2, 3))[[0, 1, 3]]) ** 2).sum(1)
-    assert torch.allclose(found[2], distances, atol=1e-4)
+def test_of_single_pictures_strangers_tell_the_spread_a_few_of_many_classes():
+    asked = []
 
+    def counted(support: Shots, pictures: Shots) -> tuple[torch.Tensor, torch.Tensor]:
+        asked.append(len(support.counts))
+        return judge(support, pictures)
 
-def test_of_many_classes_a_few_are_judged_as_strangers():
-    assert strange_scores(score, single_shots(30)).shape == (STRANGERS, 29)
+    assert spread(counted, single_shots(30), None) > 0
+    assert asked == [29] * STRANGERS
 
 
 def test_spread_is_the_mean_deviation_within_a_picture():

@@ -56,7 +56,8 @@ class RayPredictor:
             dmn4.RayPredictor, fn_constructor_args=["birds.dmn4"], batch_size=32, concurrency=4)
     """
 
-    def __init__(self, model: str | Path, column: str | None = None, reject: bool = False, device: str = "cpu") -> None:
+    def __init__(self, model: str | Path, column: str | None = None, reject: bool | float = False,
+                 device: str = "cpu") -> None:
         self.column = column
         with model_file(model) as path:
             self.worker = Worker(Task.of_file(path, reject=reject, device=device))

@@ -44,7 +44,8 @@ class Summary:
 
 
 def predict_many(model: str | Path | PlainClassifier, source: str | Path | Iterable[str | Path], out: str | Path, *,
-                 engine: str = "local", reject: bool = False, column: str | None = None, format: str = "parquet",  # noqa: A002
+                 engine: str = "local", reject: bool | float = False, column: str | None = None,
+                 format: str = "parquet",  # noqa: A002
                  workers: int | None = None, device: str | None = None, backbone: nn.Module | None = None,
                  rows_per_part: int | None = None, address: str | None = None, gpus_per_worker: float = 0,
                  seen: Callable[[int, int], None] = lambda rows, total: None) -> Summary:

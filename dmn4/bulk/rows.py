@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from ..classify.cells import table_text
-from ..classify.predictions import UNKNOWN
 from .reading import Seen
 
 if TYPE_CHECKING:
@@ -27,12 +26,13 @@ def schema() -> "pa.Schema":
     import pyarrow as pa
 
     top = pa.list_(pa.struct([("label", pa.string()), ("probability", pa.float64())]))
-    return pa.schema([("path", pa.string()), ("verdict", pa.string()), ("probability", pa.float64()),
-                      ("known", pa.float64()), ("top", top), ("error", pa.string()), ("model", pa.string()),
+    return pa.schema([("path", pa.string()), ("verdict", pa.string()), ("nearest", pa.string()),
+                      ("probability", pa.float64()), ("known", pa.float64()), ("top", top),
+                      ("error", pa.string()), ("model", pa.string()),
                       ("version", pa.string())])
 
 
-def rows_of(classifier: "PlainClassifier", batch: Sequence[Seen], reject: bool) -> list[Row]:
+def rows_of(classifier: "PlainClassifier", batch: Sequence[Seen], reject: bool | float) -> list[Row]:
     """A row for each picture of a batch: what the classifier says of it, or why it could not be read."""
     pixels = [seen.pixels for seen in batch if seen.pixels is not None]
     judged = iter(judged_rows(classifier, torch.from_numpy(np.stack(pixels)), reject) if pixels else [])
@@ -40,17 +40,17 @@ def rows_of(classifier: "PlainClassifier", batch: Sequence[Seen], reject: bool) 
             for seen in batch]
 
 
-def judged_rows(classifier: "PlainClassifier", pixels: torch.Tensor, reject: bool) -> list[Row]:
+def judged_rows(classifier: "PlainClassifier", pixels: torch.Tensor, reject: bool | float) -> list[Row]:
     """What the classifier says of some pictures: bytes (B, h, w, 3). The one place that reads its judgement."""
     judged = classifier.judge(pixels)
     names = [str(name) for name in classifier.classes_]
     best = judged.probabilities.topk(min(TOP, len(names)), dim=1)
-    columns = best.values.tolist(), best.indices.tolist(), judged.known.tolist(), judged.none_of_these.tolist()
     rows = []
-    for values, places, known, is_none in zip(*columns, strict=True):
+    for said, values, places in zip(classifier.verdicts(judged, reject), best.values.tolist(), best.indices.tolist(),
+                                    strict=True):
         top = [{"label": names[place], "probability": value} for value, place in zip(values, places, strict=True)]
-        rows.append({"verdict": UNKNOWN if reject and is_none else names[places[0]], "probability": values[0],
-                     "known": None if known != known else known, "top": top})
+        rows.append({"verdict": said.words, "nearest": str(said.nearest), "probability": said.probability,
+                     "known": None if said.known != said.known else said.known, "top": top})
     return rows
 
 

@@ -29,7 +29,7 @@ class Task:
 
     model: str                                                # a file of the machine that the worker runs on
     sha256: str                                               # of its content
-    reject: bool = False
+    reject: bool | float = False
     device: str = "cpu"
     backbone: nn.Module | None = field(default=None, compare=False)    # only if it was made elsewhere
 

@@ -48,7 +48,8 @@ def contents(tensors: Mapping[str, Tensor], ways: int, source: str) -> tuple[Sho
     labels, look, image = tensors["shots.labels"], tensors["shots.look"], tensors["shots.image"]
     ends, unlabelled = tensors["pictures.ends"], tensors.get("unlabelled")
     pictures = len(ends)
-    fits = (maps.ndim == 4 and means.shape == maps.shape[:2] and 0 not in maps.shape
+    fits = (maps.ndim == 4 and 0 not in maps.shape and len(means) == len(maps)
+            and means.ndim == 2 and means.shape[1] >= maps.shape[1]
             and all(column.shape == maps.shape[:1] for column in (labels, look, image))
             and within(labels, ways) and within(look, len(LOOKS)) and within(image, pictures)
             and bool(labels[look == 0].bincount(minlength=ways).all())

@@ -1,13 +1,21 @@
 """What a model file says of itself: one schema with bounds. Whatever does not fit it is refused before it is used."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from ..errors import InputError
-from .calibration import Calibration
 
-VERSION = 3                                                   # of the file
+VERSION = 4                                                   # of the file
+PROMISES = 4                                                  # the first with held-out fits
 OLDEST = 2                                                    # has no means: all maps are read when it is opened
 SIDE = 4096                                                   # pixels
 LETTERS = 1000                                                # of a label, a name or an option
@@ -79,6 +87,25 @@ class Labels(Part):
     type: Annotated[str, Field(pattern="^[<>|=]?[biufUO][0-9]{0,10}$")]
 
 
+Values = Annotated[list[Number], Field(max_length=10_000)]
+
+
+class Promises(Part):
+    """The fields of a Calibration."""
+
+    temperature: Annotated[float, Field(gt=0, le=1e9)]
+    fits: Values
+    chances: Values
+
+    @model_validator(mode="after")
+    def in_order(self) -> Self:
+        """Refuse held-out values that are not sorted, or not of the same pictures."""
+        if len(self.fits) != len(self.chances) or any(list(values) != sorted(values)
+                                                      for values in (self.fits, self.chances)):
+            raise ValueError("the held-out values are not in order")
+        return self
+
+
 class Description(Part):
     """Everything about a classifier but its tensors."""
 
@@ -86,15 +113,13 @@ class Description(Part):
     parameters: Parameters
     parts: Composition
     classes: Labels
-    calibration: Calibration
+    calibration: Promises | None
 
-    @field_validator("calibration")
+    @field_validator("calibration", mode="before")
     @classmethod
-    def usable(cls, calibration: Calibration) -> Calibration:
-        """Refuse a temperature that scores cannot be divided by."""
-        if not calibration.temperature > 0:
-            raise ValueError(f"the temperature is {calibration.temperature}; it must be above 0")
-        return calibration
+    def of_this_version(cls, calibration: Any, info: ValidationInfo) -> Any:
+        """None for a file of before version 4, whose promises rested on other evidence: they are made again."""
+        return calibration if info.data.get("version", 0) >= PROMISES else None
 
 
 class Versioned(BaseModel):

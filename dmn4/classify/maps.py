@@ -13,17 +13,18 @@ AT_ONCE = 1024                                                # maps in memory w
 
 @dataclass(frozen=True)
 class Maps:
-    """Maps of n pictures (n, C, H, W), float16; choosing some of them reads none."""
+    """Maps of n pictures (n, c, H, W), float16, and the means of all their C channels; choosing some reads none."""
 
     pieces: tuple[Tensor, ...]                                # (p, C, H, W) each, float16
     place: Tensor                                             # (n,)  of each map in the pieces laid end to end
     means: Tensor                                             # (n, C)  over the places of each map, float32
 
     @classmethod
-    def of(cls, maps: Tensor) -> "Maps":
-        """Maps that lie in one tensor (n, C, H, W)."""
+    def of(cls, maps: Tensor, compared: int = 0) -> "Maps":
+        """Maps that lie in one tensor (n, C, H, W), of which the first `compared` channels are kept (0: all)."""
         parts = [pooled(part.float()) for part in maps.split(AT_ONCE)]
-        return cls((maps,), torch.arange(len(maps)), torch.cat(parts))
+        kept = maps[:, :compared].contiguous() if compared else maps
+        return cls((kept,), torch.arange(len(maps)), torch.cat(parts))
 
     def __len__(self) -> int:
         return len(self.place)

@@ -77,7 +77,7 @@ def assemble(method: str, backbone: str | nn.Module, weights: str | Path | None 
     else:
         if not is_outside(backbone):
             choose("backbone", backbone, [*BACKBONES, *KINDS])
-        loaded = named_backbone(backbone, weights, layer or usual_layer(backbone, method))
+        loaded = named_backbone(backbone, weights, layer or usual_layer(method, backbone))
     trained = loaded.model is not None and loaded.model.name == method and not method_options
     if loaded.model and trained:
         chosen, options = loaded.model.method, dict(loaded.model.options)

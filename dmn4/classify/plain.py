@@ -3,7 +3,7 @@
 import inspect
 import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -13,10 +13,12 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from ..images import Source
-from ..images.looks import LOOKS, at_once, batches, check_images, look, places_of, read_pixels, thumbnail
+from ..images.looks import at_once, batches, check_images, look, places_of, read_pixels, thumbnail
 from ..methods import METHODS
 from ..methods.base import Learnt
-from .calibration import Calibration, calibrate, evidence, likeness
+from ..methods.linear_head import LinearHead, fit_head
+from ..methods.vectors import pooled
+from .calibration import Calibration, calibrate
 from .contents import columns, contents
 from .labels import checked_labels, joined_labels, restored, stored
 from .modelfile import read_modelfile, write_modelfile
@@ -25,26 +27,13 @@ from .pictures import Pictures
 from .shots import Shots
 from .suggestions import suggest_pictures
 from .suspects import Suspect, find_suspects
+from .verdict import Judgement, Verdict, refusable
 
 if TYPE_CHECKING:
     from ..evidence.explain import Explanation
 
 Kind = TypeVar("Kind", bound="PlainClassifier")
-LEAST_KNOWN = 0.5                                             # below it a picture is none of these
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """What a classifier says of a few pictures."""
-
-    scores: Tensor                                            # (B, N)
-    probabilities: Tensor                                     # (B, N)  given that it is one of the classes
-    known: Tensor                                             # (B,)    that it is one of them at all; NaN: uncalibrated
-
-    @property
-    def none_of_these(self) -> Tensor:
-        """Whether each picture is of none of the classes: the one place that decides -> bool (B,)."""
-        return self.known < LEAST_KNOWN
+HEAD_PRIOR = 100.0                                            # of the linear head beside methods that have none
 
 
 class PlainClassifier:
@@ -56,9 +45,10 @@ class PlainClassifier:
     pictures_: Pictures
     unlabelled_: Tensor | None
     learnt_: Learnt
+    head_: LinearHead
     calibration_: Calibration
 
-    def __init__(self, method: str = "dmn4", backbone: str | nn.Module = "efficientnet_lite0", *,
+    def __init__(self, method: str = "dmn4-linear", backbone: str | nn.Module = "efficientnet_lite0", *,
                  weights: str | Path | None = None, layer: str | None = None, image_size: int | None = None,
                  method_options: Mapping[str, Any] | None = None, batch_size: int = 32, device: str = "cpu") -> None:
         self.method, self.backbone = method, backbone
@@ -106,21 +96,23 @@ class PlainClassifier:
     def _keep(self, classes: np.ndarray, shots: Shots, pictures: Pictures) -> Self:
         """Take these as what was learnt, and calibrate anew."""
         self.classes_, self.shots_, self.pictures_ = classes, shots, pictures
-        self.learnt_ = self._learn(shots)
-        self.calibration_ = self._calibrate()
+        self.learnt_, self.head_ = self._learn(shots)
+        self.calibration_ = calibrate(self.parts_.method, self._judge_by, shots)
         return self
 
-    def _calibrate(self) -> Calibration:
-        """Probabilities and "none of these" from pictures held out of the shots."""
-        return calibrate(lambda shots, query: self._answer(self._learn(shots), query), self.shots_)
+    def _judge_by(self, support: Shots, pictures: Shots) -> tuple[Tensor, Tensor]:
+        """What would be said of some labelled pictures, had these been learnt: scores (Q, N) and fit (Q,)."""
+        return self._answer(*self._learn(support), pictures.maps.float(), pictures.maps.means)
 
     @torch.inference_mode()
-    def _learn(self, shots: Shots) -> Learnt:
-        """What the method derives from these shots, and from the unlabelled pictures if there are any."""
-        support = shots.support(self.parts_.method)
+    def _learn(self, shots: Shots) -> tuple[Learnt, LinearHead]:
+        """What the method derives from these shots and from unlabelled pictures, and the linear head on the means."""
+        method, support = self.parts_.method, shots.support(self.parts_.method)
+        maps, means, labels = (column.to(self.device) for column in
+                               (support.maps.float(), support.maps.means, support.labels))
         unlabelled = {} if self.unlabelled_ is None else {"unlabelled": self.unlabelled_.float().to(self.device)}
-        return self.parts_.method.learn(support.maps.float().to(self.device), support.labels.to(self.device),
-                                        **unlabelled)
+        learnt = method.learn_kept(maps, means, labels, **unlabelled)
+        return learnt, method.head_in(learnt) or fit_head(means, labels, [means.shape[1]], HEAD_PRIOR)
 
     def _assemble(self, semi: bool) -> Parts:
         """The parts that the arguments name; with unlabelled pictures the method's semi-supervised twin."""
@@ -132,11 +124,10 @@ class PlainClassifier:
         return parts.to(self.device)
 
     def _look_at(self, images: Iterable[Source], numbers: np.ndarray) -> tuple[Shots, Pictures]:
-        """Labelled pictures as maps, with the views that the method and a calibration from single shots need."""
+        """Labelled pictures as maps, with the views that the method asks for."""
         check_images(images)
         labels = torch.from_numpy(numbers)
-        asked = {0, *places_of(self.parts_.method.views)}
-        single = labels.bincount()[labels] == 1                                                   # (n,)
+        asked = sorted({0, *places_of(self.parts_.method.views)})
         parts: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
         pictures: list[bytes] = []
         for batch in batches(images, self.batch_size):
@@ -145,51 +136,66 @@ class PlainClassifier:
             pictures += [thumbnail(picture) for picture in pixels]
             if len(pictures) > len(labels):
                 break
-            for place in range(len(LOOKS)):
-                chosen = torch.ones_like(single[rows]) if place in asked else single[rows]        # (B,)
-                if chosen.any():
-                    maps = self.embed(pixels[chosen], place).half()
-                    parts.append((maps, labels[rows][chosen], torch.full_like(rows[chosen], place), rows[chosen]))
+            parts += [(self.embed(pixels, place).half(), labels[rows], torch.full_like(rows, place), rows)
+                      for place in asked]
         if len(pictures) != len(labels):
             more = " or more" if len(pictures) > len(labels) else ""
             raise InputError(f"{len(labels)} labels were given for {len(pictures)}{more} pictures; one each is needed")
-        return Shots.of(*map(torch.cat, zip(*parts, strict=True))), Pictures(pictures)
+        maps, numbered, looks, rows = map(torch.cat, zip(*parts, strict=True))
+        return Shots.of(maps, numbered, looks, rows, self.parts_.method.compared), Pictures(pictures)
 
     # ----------------------------------------------------------------------------------------------------- predicting
 
-    def predict(self, images: Iterable[Source], reject: bool = False) -> np.ndarray:
-        """The class of each picture (n,); with `reject` None where it is none of the classes."""
-        check_fitted(self)
-        if reject and not self.calibration_.rejects:
-            warnings.warn("uncalibrated: nothing could be held out, so no picture is rejected", stacklevel=2)
-        if not reject or not self.calibration_.rejects:
-            labels = self.classes_[self._scores(images).argmax(1).numpy()]
-            return labels.astype(object) if reject else labels
-        judged = [self.judge(pixels) for pixels in self._pixels(images)]
-        labels = self.classes_[torch.cat([one.scores.argmax(1) for one in judged]).numpy()]
-        answers = labels.astype(object)
-        answers[torch.cat([one.none_of_these for one in judged]).numpy()] = None
+    def predict(self, images: Iterable[Source], reject: bool | float = False) -> np.ndarray:
+        """The class of each picture (n,); with `reject` None where it is none of the classes.
+
+        `reject` is the share of known pictures that may be refused; True is 0.1. `calibration_.promise(reject)` says
+        how sure that share is.
+        """
+        share = refusable(reject)
+        judged = self._judged(images)
+        answers = self.classes_[torch.cat([some.scores.argmax(1) for some in judged]).numpy()]
+        if not share:
+            return answers
+        if not self.calibration_.rejects(share):
+            warnings.warn(self.calibration_.promise(share), stacklevel=2)
+        answers = answers.astype(object)
+        answers[torch.cat([some.refused(share) for some in judged]).numpy()] = None
         return answers
+
+    def predict_set(self, images: Iterable[Source], coverage: float = 0.9) -> list[list[Any]]:
+        """For each picture the classes that hold its own with this probability, the most probable first.
+
+        A list can be empty: then even the most probable class is less so than the promise takes.
+        """
+        if not 0 < coverage < 1:
+            raise InputError(f"coverage is {coverage}; it is a probability above 0 and below 1, such as 0.9")
+        return [list(verdict.perhaps) for judged in self._judged(images)
+                for verdict in self.verdicts(judged, coverage=coverage)]
+
+    def verdicts(self, judged: Judgement, reject: bool | float = False, coverage: float | None = None) -> list[Verdict]:
+        """The verdict on each judged picture: the one object that every surface prints."""
+        sets = None if coverage is None else self.calibration_.contains(judged.probabilities, coverage)
+        return judged.verdicts(self.classes_.tolist(), reject, sets)
 
     def predict_proba(self, images: Iterable[Source]) -> np.ndarray:
         """The probability of each class (n, N), calibrated on the labelled pictures."""
-        scores = self._scores(images)
-        return self.calibration_.probabilities(scores).numpy()
+        return torch.cat([judged.probabilities for judged in self._judged(images)]).numpy()
 
     def decision_function(self, images: Iterable[Source]) -> np.ndarray:
         """The method's scores (n, N); with two classes (n,), by how much the second leads."""
-        scores = self._scores(images).double().numpy()
+        scores = torch.cat([judged.scores for judged in self._judged(images)]).double().numpy()
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def explain(self, image: Source) -> "Explanation":
-        """What was kept of a picture, what it matched, how it voted."""
+    def explain(self, image: Source, reject: bool | float = False) -> "Explanation":
+        """What was kept of a picture, what it matched, how it voted; the verdict is that of `predict`."""
         check_fitted(self)
         if not self.parts_.method.compares_descriptors:
             raise InputError(f"method {self.method!r} compares no descriptors, so there is nothing to show; "
                              "explain needs dmn4, mn4, dn4 or odm")
         from ..evidence.explain import explain_image
 
-        return explain_image(self, image)
+        return explain_image(self, image, reject)
 
     def suggest(self, images: Iterable[Source], n: int = 10) -> np.ndarray:
         """Which pictures to label next: their places in `images`, the most useful first (n,).
@@ -209,8 +215,7 @@ class PlainClassifier:
 
     def _scores_beside(self, support: Shots, pictures: Shots) -> Tensor:
         """The scores of some labelled pictures for a classifier that learnt from others alone: (Q, N)."""
-        learnt = self._learn(support)
-        return torch.cat([self._answer(learnt, maps.float()) for maps in pictures.maps.batches()])
+        return self._judge_by(support, pictures)[0]
 
     def judge(self, pixels: Tensor) -> "Judgement":
         """Everything that is said of a few pictures: bytes (B, h, w, 3), as `read_pixels` gives them."""
@@ -218,9 +223,9 @@ class PlainClassifier:
 
     def judge_maps(self, maps: Tensor) -> "Judgement":
         """The same of maps that `embed` gave, (B, C, H, W): several classifiers can share one embedding."""
-        scores = self._answer(self.learnt_, maps)                                                 # (B, N)
-        return Judgement(scores, self.calibration_.probabilities(scores),
-                         self.calibration_.known(evidence(scores, likeness(self.shots_, maps))))
+        compared = self.parts_.method.compared or maps.shape[1]
+        scores, fit = self._answer(self.learnt_, self.head_, maps[:, :compared], pooled(maps))    # (B, N), (B,)
+        return Judgement(scores, self.calibration_.probabilities(scores), self.calibration_.known(fit))
 
     @torch.inference_mode()
     def embed(self, pixels: Tensor, place: int = 0) -> Tensor:
@@ -237,18 +242,20 @@ class PlainClassifier:
         for batch in batches(images, self.batch_size):
             yield read_pixels(batch, self.parts_.transform)
 
-    def _scores(self, images: Iterable[Source]) -> Tensor:
-        """The method's scores of all pictures: (n, N)."""
+    def _judged(self, images: Iterable[Source]) -> list[Judgement]:
+        """What is said of all pictures, a batch at a time."""
         check_fitted(self)
-        parts = [self._answer(self.learnt_, self.embed(pixels)) for pixels in self._pixels(images)]
-        if not parts:
+        judged = [self.judge(pixels) for pixels in self._pixels(images)]
+        if not judged:
             raise InputError("no pictures were given; at least one is needed")
-        return torch.cat(parts)
+        return judged
 
     @torch.inference_mode()
-    def _answer(self, learnt: Learnt, query: Tensor) -> Tensor:
-        """The method's scores beside what it has learnt: (Q, C, H, W) -> (Q, N)."""
-        return self.parts_.method.answer(learnt, query.to(self.device)).cpu()
+    def _answer(self, learnt: Learnt, head: LinearHead, maps: Tensor, means: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores (Q, N) and fit (Q,) of pictures beside what was learnt: (Q, compared, H, W), (Q, C)."""
+        means = means.to(self.device)
+        scores = self.parts_.method.answer_kept(learnt, maps.to(self.device), means)
+        return scores.cpu(), head.scores(means).amax(1).cpu()
 
     # -------------------------------------------------------------------------------------------------------- keeping
 
@@ -287,6 +294,9 @@ def opened(kind: type[Kind], path: str | Path, backbone: nn.Module | None = None
     classifier.classes_ = restored(about.classes, repr(str(path)))
     held = contents(tensors, len(classifier.classes_), repr(str(path)))
     classifier.shots_, classifier.pictures_, classifier.unlabelled_ = held
-    classifier.learnt_ = classifier._learn(classifier.shots_)
-    classifier.calibration_ = about.calibration
+    classifier.learnt_, classifier.head_ = classifier._learn(classifier.shots_)
+    promises = about.calibration
+    classifier.calibration_ = (
+        calibrate(classifier.parts_.method, classifier._judge_by, classifier.shots_) if promises is None else
+        Calibration(promises.temperature, tuple(promises.fits), tuple(promises.chances)))
     return classifier

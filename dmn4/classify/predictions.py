@@ -16,12 +16,12 @@ from ..files import check_regular, write_file
 from ..images import Source, describe_source
 from ..images.looks import batches, read_pixels
 from .cells import is_text, on_screen, read_table, table_text
+from .verdict import Verdict
 
 if TYPE_CHECKING:
     from .plain import PlainClassifier
 
-UNKNOWN = "unknown"                                           # what a table calls "none of these"
-COLUMNS = ("image", "label", "probability", "known", "error")
+COLUMNS = ("image", "label", "nearest", "probability", "known", "perhaps", "error")
 SAVE_EVERY = 30.0                                             # seconds between two states of a growing table
 
 
@@ -30,11 +30,24 @@ class Prediction:
     """What is said of one picture, or why it could not be read."""
 
     image: Source
-    label: Any = None                                         # None: none of the classes, or not readable
-    probability: float = float("nan")                         # of the most probable class
-    known: float = float("nan")                               # probability that it is one of the classes at all
+    verdict: Verdict | None = None                            # None: it could not be read
     probabilities: dict[str, float] = field(default_factory=dict)
     error: str = ""
+
+    @property
+    def label(self) -> Any:
+        """The class, or None: none of the classes, or not readable."""
+        return self.verdict and self.verdict.label
+
+    @property
+    def known(self) -> float:
+        """The share of known pictures that fit no better; NaN if unknown."""
+        return self.verdict.known if self.verdict else float("nan")
+
+    @property
+    def probability(self) -> float:
+        """The probability of the nearest class, given that it is one of them; NaN if the picture is not readable."""
+        return self.verdict.probability if self.verdict else float("nan")
 
     @property
     def name(self) -> str:
@@ -44,34 +57,47 @@ class Prediction:
     @property
     def row(self) -> dict[str, str]:
         """This prediction as a line of a table."""
-        label = "" if self.error else UNKNOWN if self.label is None else str(self.label)
-        numbers = ["" if number != number else f"{number:.4f}" for number in (self.probability, self.known)]
-        return dict(zip(COLUMNS, (self.name, label, *numbers, self.error), strict=True))
+        said = self.verdict
+        texts = ("", "", "", "", "") if said is None else (
+            said.words, str(said.nearest), number(said.probability), number(said.known),
+            "; ".join(map(str, said.perhaps)))
+        return dict(zip(COLUMNS, (self.name, *texts, self.error), strict=True))
 
     @property
     def line(self) -> str:
         """This prediction as a line of text: picture, label, probability or error, with tabs between them."""
-        row = {column: on_screen(text) for column, text in self.row.items()}
-        return f"{row['image']}\t" + (f"error: {row['error']}" if self.error
-                                      else f"{row['label']}\t{row['probability']}")
+        said = self.verdict
+        cells = (f"error: {self.error}",) if said is None else (said.words, said.chance)
+        return "\t".join(map(on_screen, (self.name, *cells)))
 
     @property
     def as_dict(self) -> dict[str, Any]:
         """This prediction as JSON holds it."""
-        numbers = {name: None if value != value else value for name, value in
-                   (("probability", self.probability), ("known", self.known))}
-        label = self.label if self.label is None or isinstance(self.label, int | float) else str(self.label)
-        return {"image": self.name, "label": label, **numbers, "probabilities": self.probabilities, "error": self.error}
+        said = self.verdict
+        fields = dict.fromkeys(("label", "nearest", "probability", "known")) | {"perhaps": []} if said is None else {
+            "label": plain_label(said.label), "nearest": plain_label(said.nearest), "probability": said.probability,
+            "known": None if said.known != said.known else said.known, "perhaps": [*map(plain_label, said.perhaps)]}
+        return {"image": self.name, **fields, "probabilities": self.probabilities, "error": self.error}
 
 
-def predict_each(classifier: "PlainClassifier", images: Iterable[Source], reject: bool = False,
-                 batch_size: int | None = None) -> Iterator[Prediction]:
+def number(value: float) -> str:
+    """A probability in a table, never written as certain; empty if it is unknown."""
+    return "" if value != value else f"{min(max(value, 0.0001), 0.9999):.4f}"
+
+
+def plain_label(label: Any) -> Any:
+    """A label as JSON holds it."""
+    return label if label is None or isinstance(label, int | float) else str(label)
+
+
+def predict_each(classifier: "PlainClassifier", images: Iterable[Source], reject: bool | float = False,
+                 batch_size: int | None = None, coverage: float | None = None) -> Iterator[Prediction]:
     """A row for every picture, in order, while no more than a batch is in memory; an unreadable one is its error."""
     for batch in batches(images, batch_size or classifier.batch_size):
         with ThreadPoolExecutor(max_workers=4) as readers:
             found = list(readers.map(lambda source: pixels_or_error(classifier, source), batch))
         readable = [pixels for pixels in found if isinstance(pixels, Tensor)]
-        judged = iter(judge(classifier, torch.cat(readable), reject) if readable else [])
+        judged = iter(judge(classifier, torch.cat(readable), reject, coverage) if readable else [])
         for source, pixels in zip(batch, found, strict=True):
             yield Prediction(source, error=pixels) if isinstance(pixels, str) else Prediction(source, **next(judged))
 
@@ -84,17 +110,12 @@ def pixels_or_error(classifier: "PlainClassifier", source: Source) -> Tensor | s
         return str(error)
 
 
-def judge(classifier: "PlainClassifier", pixels: Tensor, reject: bool) -> list[dict[str, Any]]:
+def judge(classifier: "PlainClassifier", pixels: Tensor, reject: bool | float,
+          coverage: float | None = None) -> list[dict[str, Any]]:
     """What is said of each of a few pictures, as fields of a Prediction: bytes (B, h, w, 3)."""
-    judged = classifier.judge(pixels)
-    classes, names = classifier.classes_.tolist(), [str(name) for name in classifier.classes_]
-    said = []
-    columns = judged.probabilities.tolist(), judged.known.tolist(), judged.none_of_these.tolist()
-    for probabilities, known, is_none in zip(*columns, strict=True):
-        best = max(range(len(classes)), key=probabilities.__getitem__)
-        said.append({"label": None if reject and is_none else classes[best], "probability": probabilities[best],
-                     "known": known, "probabilities": dict(zip(names, probabilities, strict=True))})
-    return said
+    judged, names = classifier.judge(pixels), [str(name) for name in classifier.classes_]
+    return [{"verdict": verdict, "probabilities": dict(zip(names, row, strict=True))} for verdict, row in
+            zip(classifier.verdicts(judged, reject, coverage), judged.probabilities.tolist(), strict=True)]
 
 
 # ------------------------------------------------------------------------------------------------------- as a table

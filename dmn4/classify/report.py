@@ -22,10 +22,10 @@ from ..evidence.draw.sheet import PALETTE, as_picture
 from ..evidence.explain import Explanation, explain_images, rounded
 from ..files import write_file
 from ..images import Source, describe_source
+from .verdict import NONE, USUAL_SHARE
 
 SHOT, QUERY = 160, 256                                        # longest sides of embedded pictures
 LINES = 16                                                    # pairs that a picture's evidence holds at most
-NONE = "none of these"
 
 
 def write_report(path: str | Path, classifier: Any, images: Sequence[Source], labels: Sequence[Hashable],
@@ -86,7 +86,7 @@ def picture_row(image: Source, truth: str, said: Any, classes: list[str]) -> dic
 
 def evidence_row(why: Explanation) -> dict[str, Any]:
     """The evidence for one picture: kept places, the strongest pairs, class sums with and without selection."""
-    return {"kept": why.kept.nonzero()[:, 0].tolist(), "places": len(why.kept), "verdict": why.verdict,
+    return {"kept": why.kept.nonzero()[:, 0].tolist(), "places": len(why.kept), "verdict": why.headline,
             "dn4": why.dn4_verdict, "scores": rounded(why.scores), "before": rounded(why.scores_before),
             "counts": why.winner[why.kept].bincount(minlength=len(why.classes)).tolist(),
             "pairs": [[pair.place, pair.label, pair.image, pair.partner, round(pair.tau, 4), round(pair.cosine, 3)]
@@ -136,7 +136,7 @@ def card_of(classifier: Any) -> dict[str, str]:
             "backbone": named(backbone["name"], backbone["options"]),
             "weights": f"{backbone['weights'] or 'own'}, sha256 {backbone['sha256'][:16]}",
             "image size": str(classifier.parts_.transform.size), "classes": str(len(counts)), "shots": shots,
-            NONE: f"{calibration.source}, {calibration.held_out} pictures held out", "dmn4": dmn4.__version__,
+            NONE: calibration.promise(USUAL_SHARE), "dmn4": dmn4.__version__,
             "torch": torch.__version__, "python": platform.python_version(), "machine": platform.machine(),
             "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
             "written": time.strftime("%Y-%m-%d %H:%M:%S")}

@@ -24,15 +24,16 @@ class Shots:
         return Shots(self.maps[chosen], self.labels[chosen], self.look[chosen], self.image[chosen])
 
     @classmethod
-    def of(cls, maps: Tensor, labels: Tensor, look: Tensor, image: Tensor) -> "Shots":
-        """Shots whose maps are one tensor (n, C, H, W)."""
-        return cls(Maps.of(maps), labels, look, image)
+    def of(cls, maps: Tensor, labels: Tensor, look: Tensor, image: Tensor, compared: int = 0) -> "Shots":
+        """Shots whose maps are one tensor (n, C, H, W), of which the first `compared` channels are kept (0: all)."""
+        return cls(Maps.of(maps, compared), labels, look, image)
 
     @classmethod
     def stacked(cls, parts: list["Shots"]) -> "Shots":
         """The rows of all parts, in order; pictures keep their numbers."""
-        maps, *rest = zip(*((part.maps.read(), part.labels, part.look, part.image) for part in parts), strict=True)
-        return cls.of(torch.cat(maps), *(torch.cat(column) for column in rest))
+        columns = zip(*((part.maps.read(), part.labels, part.look, part.image) for part in parts), strict=True)
+        maps, labels, look, image = (torch.cat(column) for column in columns)
+        return cls.of(maps, labels, look, image)
 
     def joined(self, other: "Shots") -> "Shots":
         """These rows, then the others, whose pictures are numbered on."""

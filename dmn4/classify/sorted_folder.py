@@ -11,7 +11,8 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..files import draft_beside
-from .predictions import UNKNOWN, Prediction
+from .predictions import Prediction
+from .verdict import NONE
 
 LIST = ".dmn4-sorted.jsonl"                                   # which copy is of which picture: a line for each
 LONGEST = 255                                                 # bytes of a file name
@@ -37,7 +38,7 @@ class SortedFolder:
         if prediction.error:
             return None
         source = Path(os.path.abspath(str(prediction.image)))
-        home = self.folder / folder_name(UNKNOWN if prediction.label is None else str(prediction.label))
+        home = self.folder / folder_name(NONE if prediction.label is None else str(prediction.label))
         try:
             return self._place(source, home)
         except OSError as error:

@@ -45,6 +45,7 @@ def main(arguments: list[str] | None = None) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):                   # a name that the terminal cannot show is no mistake
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
+        arguments = with_values(sys.argv[1:] if arguments is None else arguments)
         code = app(args=arguments, standalone_mode=False)          # typer turns Ctrl-C into this number
         if code == 130:
             stop("interrupted", 130)
@@ -60,6 +61,22 @@ def main(arguments: list[str] | None = None) -> None:
         if not hasattr(error, "format_message"):                   # a wrong option or argument, in typer's words
             raise
         stop(error.format_message(), 2)
+
+
+def with_values(arguments: list[str]) -> list[str]:
+    """The arguments with an empty value behind each --reject that has none: its number may be left out."""
+    following = [*arguments[1:], ""]
+    return [f"{argument}=" if argument == "--reject" and not is_number(after) else argument
+            for argument, after in zip(arguments, following, strict=True)]
+
+
+def is_number(text: str) -> bool:
+    """Whether this is written as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def stop(message: str, code: int) -> None:

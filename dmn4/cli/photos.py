@@ -50,7 +50,7 @@ def fit(out: Annotated[Path, typer.Option("--out", "-o", help="The model file to
         labels: Annotated[Path | None, typer.Option(help="A table `image,label`: more pictures, or other labels for "
                                                          "those of PHOTOS.")] = None,
         unlabelled: Annotated[Path | None, typer.Option(help="Folder of pictures without labels.")] = None,
-        method: Annotated[str, typer.Option(help="How pictures are compared: NAME:option=value,...")] = "dmn4",
+        method: Annotated[str, typer.Option(help="How pictures are compared: NAME:option=value,...")] = "dmn4-linear",
         backbone: Annotated[str, typer.Option(help="The network that describes them.")] = "efficientnet_lite0",
         weights: Annotated[str | None, typer.Option(help="A .safetensors file, in place of the usual weights.")] = None,
         layer: Annotated[str | None, typer.Option(help="Where efficientnet_lite0 is cut.")] = None,
@@ -59,6 +59,7 @@ def fit(out: Annotated[Path, typer.Option("--out", "-o", help="The model file to
     """Learn the classes of a folder of class folders; no training, a few seconds."""
     from dmn4.classify.classifier import FewShotClassifier
     from dmn4.classify.sorting import gather, readable, readable_files
+    from dmn4.classify.verdict import USUAL_SHARE
     from dmn4.recipes import parse_options
 
     if out.is_dir():
@@ -74,10 +75,8 @@ def fit(out: Annotated[Path, typer.Option("--out", "-o", help="The model file to
         classifier.fit(watched(list(images.images), "looking at pictures"), names,
                        None if more is None else watched(more, "unlabelled pictures"))
         classifier.save(out)
-    found = classifier.calibration_
     typer.echo(f"{out}: {len(images.classes)} classes, {len(images)} pictures, {out.stat().st_size / 1e6:.1f} MB, "
-               f"{time.monotonic() - start:.1f} s; \"none of these\": "
-               + (f"calibrated by {found.source} on {found.held_out}" if found.rejects else found.source))
+               f"{time.monotonic() - start:.1f} s; \"none of these\" {classifier.calibration_.promise(USUAL_SHARE)}")
     typer.echo(f"next: dmn4 predict {out} MORE_PICTURES/ --reject")
 
 
@@ -98,7 +97,10 @@ def predict(model: Annotated[str, typer.Argument(metavar="MODEL", help="A file t
                               "--parquet also patterns, lists, tables, tars and addresses.")] = None,
             csv: Annotated[Path | None, typer.Option("--csv", help="Also write a table to this file.")] = None,
             as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with all probabilities.")] = False,
-            reject: Annotated[bool, typer.Option("--reject", help="Say `unknown` for none of the classes.")] = False,
+            reject: Annotated[str | None, typer.Option("--reject", metavar="[SHARE]", help="Say `none of these`; SHARE "
+                              "of the pictures of your classes may be refused (0.1 if it is left out).")] = None,
+            sets: Annotated[float | None, typer.Option("--sets", metavar="COVERAGE", help="Also list the classes that "
+                            "hold a picture's own with this probability, such as 0.9.")] = None,
             sort_into: Annotated[Path | None, typer.Option(help="Copy pictures into class folders here.")] = None,
             link: Annotated[bool, typer.Option("--link", help="With --sort-into: link in place of copying.")] = False,
             watch: Annotated[Path | None, typer.Option(help="Go on with what arrives in this folder, until Ctrl-C.")]
@@ -114,13 +116,14 @@ def predict(model: Annotated[str, typer.Argument(metavar="MODEL", help="A file t
     from dmn4.classify.sorted_folder import SortedFolder
     from dmn4.data.folders import existing_folder
 
+    share = read_share(reject)
     if not images and watch is None:
         raise InputError("no pictures were named: give files, folders, or --watch FOLDER")
     if out is not None or parquet is not None:
         if watch or csv or as_json or sort_into or resume or retry_errors:
             raise InputError("-o and --parquet go with none of --csv, --json, --sort-into, --watch, --resume and "
                              "--retry-errors; the same command goes on where it stopped")
-        note(bulk.predict_in_bulk(model, images or [], out, parquet, engine=engine, reject=reject, column=column,
+        note(bulk.predict_in_bulk(model, images or [], out, parquet, engine=engine, reject=share, column=column,
                                   format=format, workers=workers, device=device, address=address,
                                   gpus_per_worker=gpus_per_worker))
         return
@@ -129,15 +132,15 @@ def predict(model: Annotated[str, typer.Argument(metavar="MODEL", help="A file t
                          "--parquet FILE")
     paths = sorting.gather([Path(image) for image in images]) if images else []
     arriving = sorting.arrivals(existing_folder(watch)) if watch else iter(())
-    name = predictions.model_name(Path(model), reject) if csv else ""
+    name = predictions.model_name(Path(model), share) if csv else ""
     table = predictions.Table(csv, name, resume, retry_errors)
     folder = None if sort_into is None else SortedFolder(sort_into, link)
     classifier = opened(PlainClassifier, model)
-    if reject and not classifier.calibration_.rejects:
-        note("uncalibrated: nothing could be held out when the model was fitted, so no picture is rejected")
+    if share and not classifier.calibration_.rejects(share):
+        note(classifier.calibration_.promise(share))
     paths = [path for path in paths if str(path) not in table.done]
-    rows = chain(predictions.predict_each(classifier, watched(paths, "predicting", as_json), reject),
-                 predictions.predict_each(classifier, arriving, reject, batch_size=1))
+    rows = chain(predictions.predict_each(classifier, watched(paths, "predicting", as_json), share, coverage=sets),
+                 predictions.predict_each(classifier, arriving, share, batch_size=1, coverage=sets))
     start, said = time.monotonic(), []
     try:
         for prediction in rows:
@@ -164,18 +167,31 @@ def predict(model: Annotated[str, typer.Argument(metavar="MODEL", help="A file t
 
 
 def explain(model: Model, image: Annotated[Path, typer.Argument(metavar="IMAGE", help="One picture.")],
-            out: Annotated[Path, typer.Option("--out", "-o", help="The picture to write.")] = Path("why.png")) -> None:
-    """Draw why a picture is given its class: which places counted, and what they matched."""
+            out: Annotated[Path, typer.Option("--out", "-o", help="The picture to write.")] = Path("why.png"),
+            reject: Annotated[str | None, typer.Option("--reject", metavar="[SHARE]", help="As in `dmn4 predict`.")]
+            = None) -> None:
+    """Draw why a picture is given its class: which patches counted, and what they matched."""
     from dmn4.classify.plain import PlainClassifier, opened
     from dmn4.evidence.draw import draw_explanation
 
     classifier = opened(PlainClassifier, model)
-    explanation = classifier.explain(image)
+    explanation = classifier.explain(image, read_share(reject))
     draw_explanation(explanation, image, classifier.pictures_, path=out)
-    typer.echo(f"{out}: {explanation.verdict}")
+    typer.echo(f"{out}: {explanation.headline}")
 
 
 # ------------------------------------------------------------------------------------------------ what a user sees
+
+def read_share(text: str | None) -> float:
+    """The share that --reject names: 0 without it, the usual one for --reject alone."""
+    from dmn4.classify.verdict import refusable
+
+    try:
+        return refusable(False if text is None else True if text == "" else float(text))
+    except ValueError:
+        raise InputError(f"--reject is {text!r}; give the share of known pictures that may be refused, such as 0.1, or "
+                         "nothing behind it") from None
+
 
 def note(text: str) -> None:
     """Print one line beside the results."""

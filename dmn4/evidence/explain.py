@@ -28,6 +28,7 @@ WORDS = {
     "mn4": "a place counts if its partner chooses it back",
     "dmn4": "of the places with the same partner the one with the largest lead counts",
     "odm": "the places with the largest leads count",
+    "dmn4-linear": "of the places with the same partner the one with the largest lead votes",
 }
 
 
@@ -62,7 +63,9 @@ class Explanation:
     support_boxes: Tensor         # (M', 4)
     grid: tuple[int, int]         # H, W of the query map; places beyond H*W are those of a pyramid
     vote: str = "nbnn"
-    temperature: float = 1.0
+    temperature: float = 1.0      # what the votes are divided by
+    shares: Tensor | None = None  # (M, N)  what the linear head adds at each place; None: the method has no head
+    said: str = ""                # the verdict of the classifier, as every surface states it
 
     @property
     def kept(self) -> Tensor:
@@ -95,21 +98,31 @@ class Explanation:
         return self.classes[int(self.scores.argmax())]
 
     @property
+    def headline(self) -> str:
+        """The verdict as every other surface states it; without a classifier the class alone."""
+        return self.said or self.verdict
+
+    @property
+    def head(self) -> Tensor:
+        """What the linear head adds to the score of each class, 0 without one -> (N,)."""
+        return torch.zeros(len(self.classes)) if self.shares is None else self.shares.sum(0)
+
+    @property
     def dn4_verdict(self) -> str:
         """What DN4 would have said."""
         return self.classes[int(self.scores_before.argmax())]
 
     @property
     def votes(self) -> Tensor:
-        """What each descriptor gives to each class, if it counts -> (M, N)."""
+        """What each descriptor votes for each class, if it counts -> (M, N)."""
         alone = VOTES[self.vote](self.class_best[:, None], torch.ones_like(self.class_best[:, :1], dtype=torch.bool))
         whole = alone.floor() if self.vote == "rank" else alone       # without the fraction that orders equal counts
         return whole / self.temperature
 
     def sums(self, rule: str) -> Tensor:
-        """The class sums of what a rule (a key of `masks`) keeps -> (N,)."""
+        """The class sums of what a rule (a key of `masks`) keeps, and of the linear head -> (N,)."""
         mask = self.masks[choose("rule", rule, self.masks)]
-        return VOTES[self.vote](self.class_best[None], mask[None])[0] / self.temperature
+        return VOTES[self.vote](self.class_best[None], mask[None])[0] / self.temperature + self.head
 
     def under(self, rule: str) -> "Explanation":
         """The same picture as a rule (a key of `masks`) sees it."""
@@ -131,7 +144,7 @@ class Explanation:
         """Everything as plain numbers, strings, lists and dicts."""
         return {
             "method": self.method, "rule": self.rule, "vote": self.vote, "classes": list(self.classes),
-            "verdict": self.verdict, "dn4_verdict": self.dn4_verdict,
+            "verdict": self.verdict, "headline": self.headline, "dn4_verdict": self.dn4_verdict,
             "scores": self.scores.tolist(), "scores_before": self.scores_before.tolist(),
             "rules": {rule: {"kept": mask.nonzero()[:, 0].tolist(), "scores": self.sums(rule).tolist(),
                              "verdict": self.under(rule).verdict} for rule, mask in self.masks.items()},
@@ -141,9 +154,11 @@ class Explanation:
 
     def _rows(self) -> Iterator[dict[str, Any]]:
         votes, boxes = rounded(self.votes), rounded(self.boxes)
+        shares = rounded(torch.zeros_like(self.votes) if self.shares is None else self.shares)
         for place, kept in enumerate(self.kept.tolist()):
             pair = self.pair(place)
             yield {"box": boxes[place], "kept": kept, "tau": round(pair.tau, 4), "votes": votes[place],
+                   "shares": shares[place],
                    "partner": {"class": pair.label, "image": pair.image, "place": pair.partner,
                                "cosine": round(pair.cosine, 4)}}
 
@@ -181,6 +196,7 @@ def explain_learnt(method: Method, learnt: Learnt, labels: Tensor, query: Tensor
     pool: SupportPool = learnt.derived
     described = method.describe(query[None], pool)                                           # (1, M, C)
     matches = search(described, pool)
+    shares = method.shares(pool, query[None])                                                # (1, M, N)
     image, place = pool.rows[matches.partner[0]], pool.places[matches.partner[0]]            # (M, N) each
     return Explanation(
         method=name,
@@ -191,7 +207,8 @@ def explain_learnt(method: Method, learnt: Learnt, labels: Tensor, query: Tensor
         tau=relative_closeness(matches.class_best)[0], support_labels=labels,
         boxes=place_boxes(query.shape, method.pyramid, crop),
         support_boxes=place_boxes(learnt.shape, method.pyramid, crop),
-        grid=(query.shape[-2], query.shape[-1]), vote=method.vote, temperature=method.temperature)
+        grid=(query.shape[-2], query.shape[-1]), vote=method.vote, temperature=method.unit(described.shape[1]),
+        shares=None if shares is None else shares[0])
 
 
 def masks_of(method: DescriptorMethod, matches: Matches, name: str) -> dict[str, Tensor]:
@@ -230,24 +247,26 @@ def cell_boxes(height: int, width: int) -> Tensor:
 
 # ---------------------------------------------------------------------------------------------------- of a classifier
 
-def explain_image(classifier: Any, image: Source) -> Explanation:
+def explain_image(classifier: Any, image: Source, reject: bool | float = False) -> Explanation:
     """The evidence for a picture that a fitted FewShotClassifier judges; picture numbers are those of `pictures_`."""
-    return next(explain_images(classifier, [image]))
+    return next(explain_images(classifier, [image], reject))
 
 
-def explain_images(classifier: Any, images: Iterable[Source]) -> Iterator[Explanation]:
+def explain_images(classifier: Any, images: Iterable[Source], reject: bool | float = False) -> Iterator[Explanation]:
     """The same for many pictures, of which no more than a batch is in memory."""
     for batch in batches(images, classifier.batch_size):
         for query in classifier.embed(read_pixels(batch, classifier.parts_.transform)):      # (C, H, W)
-            yield explain_map(classifier, query)
+            yield explain_map(classifier, query, reject)
 
 
-def explain_map(classifier: Any, query: Tensor) -> Explanation:
+def explain_map(classifier: Any, query: Tensor, reject: bool | float = False) -> Explanation:
     """The same for the map of a picture that the classifier's `embed` gave: (C, H, W)."""
     parts = classifier.parts_
     labels = classifier.shots_.support(parts.method).labels   # a row is a picture: descriptor methods ask for no views
-    return explain_learnt(parts.method, classifier.learnt_, labels, query, name=parts.method_name,
-                          classes=classifier.classes_, crop=seen_share(parts.transform))
+    evidence = explain_learnt(parts.method, classifier.learnt_, labels, query, name=parts.method_name,
+                              classes=classifier.classes_, crop=seen_share(parts.transform))
+    verdict = classifier.verdicts(classifier.judge_maps(query[None]), reject)[0]
+    return replace(evidence, said=verdict.line)
 
 
 def seen_share(transform: Transform) -> float:

@@ -1,5 +1,6 @@
 """What every method shares: the call and its checks; and what every descriptor method shares: search, keep, vote."""
 
+import math
 from typing import Any, NamedTuple, TypeGuard
 
 import torch
@@ -8,10 +9,23 @@ from torch import Tensor, nn
 
 from ..errors import InputError, choose
 from .descriptors import CENTRES, SHOTS, SupportPool, describe, pool_support, pyramid_sides
+from .linear_head import LinearHead
 from .neighbors import Matches, search
 from .voting import VOTES, partner_cosines, with_graph
 
 MATCHES_BYTES = 32 << 20     # what the matches of the queries scored at a time may take: thousands of ways are streamed
+
+
+class Law(NamedTuple):
+    """The best temperature, as measured: exp(start + by_ways log N + by_shots log K), whatever the pictures."""
+
+    start: float
+    by_ways: float
+    by_shots: float
+
+    def power(self, ways: int, shots: float) -> float:
+        """The log of the temperature; `shots`: pictures of a class, on average."""
+        return self.start + self.by_ways * math.log(ways) + self.by_shots * math.log(shots)
 
 
 class Learnt(NamedTuple):
@@ -34,6 +48,8 @@ class Method(nn.Module):
     `takes_unlabelled`, whether it also learns from unlabelled maps;
     `adapts`, whether it trains the backbone for an episode: `adapt`, and `learn_adapted` for backbone and head;
     `smooths`, whether its loss takes label smoothing;
+    `compared`, how many channels of a labelled picture's map it compares; of the others it reads the mean (0: all);
+    `temperature_law`, what temperature makes its scores probabilities, if that does not depend on the pictures;
     `vectorised`, whether `torch.vmap` can score many episodes in one call: no step of it looks at a value.
     """
 
@@ -47,6 +63,8 @@ class Method(nn.Module):
     adapts: bool = False
     smooths: bool = True
     vectorised: bool = False
+    compared: int = 0
+    temperature_law: "Law | None" = None
 
     def __init__(self, channels: int | None = None) -> None:
         super().__init__()
@@ -65,6 +83,21 @@ class Method(nn.Module):
         """Class scores of each query image: Learnt, (Q, C, H, W) -> (Q, N)."""
         check_query(learnt.shape, query, self.any_size)
         return self.score(learnt.derived, query)
+
+    def learn_kept(self, maps: Tensor, means: Tensor, labels: Tensor, **more: Tensor) -> Learnt:
+        """`learn` from what is kept of labelled pictures: the compared channels of their maps, the means of all.
+
+        (n, compared, H, W), (n, C), (n,) -> Learnt.
+        """
+        return self.learn(maps, labels, **more)
+
+    def answer_kept(self, learnt: Learnt, maps: Tensor, means: Tensor) -> Tensor:
+        """`answer` for pictures of which as much is kept: Learnt, (Q, compared, H, W), (Q, C) -> (Q, N)."""
+        return self.answer(learnt, maps)
+
+    def head_in(self, learnt: Learnt) -> LinearHead | None:
+        """The linear head on means that the method has learnt among other things, or None."""
+        return None
 
     def derive(self, support: Tensor, labels: Tensor) -> Any:
         """The first half of the method, on checked maps: a pool, class means, a fitted head: (n, C, H, W), (n,)."""
@@ -140,6 +173,14 @@ class DescriptorMethod(Method):
     def ballot(self, class_best: Tensor, kept: Tensor) -> Tensor:
         """The scores by this method's vote and temperature: (Q, M, N), bool (Q, M) -> (Q, N)."""
         return VOTES[self.vote](class_best, kept) / self.temperature
+
+    def unit(self, places: int) -> float:
+        """What the votes of so many places are divided by."""
+        return self.temperature
+
+    def shares(self, pool: SupportPool, query: Tensor) -> Tensor | None:
+        """What each place adds to the scores besides its vote: (Q, C, H, W) -> (Q, M, N), or None for nothing."""
+        return None
 
     def keep(self, matches: Matches) -> Tensor:
         """Which query descriptors count, q* -> bool (Q, M)."""

@@ -4,12 +4,14 @@ The vote is local and shows what matched what; the head sees the whole and gains
 are sums over the places of the map.
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
 from ..errors import InputError
-from .base import positive
+from .base import Law, Learnt, positive
 from .descriptors import SupportPool
 from .dmn4 import DMN4
 from .linear_head import LinearHead, fit_head
@@ -32,6 +34,7 @@ class DMN4Linear(DMN4):
 
     any_size = False
     only_votes = False
+    law = Law(-1.55, -0.17, -0.52)                        # docs/results/temperature-law.md
 
     def __init__(self, channels: int | None = None, vote: str = "log-odds", shots: str = "union",
                  temperature: float = 1.0, pyramid: str = "", centre: str = "none", compared: int = 0,
@@ -40,10 +43,21 @@ class DMN4Linear(DMN4):
         if compared < 0 or linear < 0:
             raise InputError(f"compared is {compared} and linear is {linear}; neither may be below 0")
         self.compared, self.linear, self.prior = compared, linear, positive("prior", prior)
+        if vote == "log-odds" and linear == 1:
+            self.temperature_law = self.law._replace(start=self.law.start - math.log(temperature))
 
     def derive(self, support: Tensor, labels: Tensor) -> PoolWithHead:
         pool = super().derive(self.matched(support), labels)
         return PoolWithHead(**vars(pool), head=self.head(pooled(support), labels))
+
+    def learn_kept(self, maps: Tensor, means: Tensor, labels: Tensor, **more: Tensor) -> Learnt:
+        learnt = self.learn(maps, labels, **more)
+        whole = replace(learnt.derived, head=self.head(means, labels.to(means.device)))
+        return Learnt(whole, torch.Size([means.shape[1], *learnt.shape[1:]]))
+
+    def head_in(self, learnt: Learnt) -> LinearHead:
+        head: LinearHead = learnt.derived.head
+        return head
 
     def head(self, means: Tensor, labels: Tensor) -> LinearHead:
         """The linear head for the means of labelled maps: (n, C), (n,) -> LinearHead."""
@@ -61,14 +75,24 @@ class DMN4Linear(DMN4):
         return super().describe(self.matched(query), pool)
 
     def score(self, pool: SupportPool, query: Tensor) -> Tensor:
+        return self.votes_and_head(pool, self.matched(query), pooled(query))
+
+    def answer_kept(self, learnt: Learnt, maps: Tensor, means: Tensor) -> Tensor:
+        return self.votes_and_head(learnt.derived, maps, means)
+
+    def votes_and_head(self, pool: SupportPool, maps: Tensor, means: Tensor) -> Tensor:
+        """Both parts in one score: SupportPool, (Q, compared, H, W), (Q, C) -> (Q, N)."""
         assert isinstance(pool, PoolWithHead)
-        votes = super().score(pool, query)                                               # (Q, N)
-        return votes + self.linear * pool.head.scores(pooled(query)) / self.temperature
+        votes = super().score(pool, maps)                                                # (Q, N)
+        return votes + self.linear * pool.head.scores(means) / self.temperature
 
     def ballot(self, class_best: Tensor, kept: Tensor) -> Tensor:
         """The mean over all places, those that were not kept among them: (Q, M, N), bool (Q, M) -> (Q, N)."""
         return super().ballot(class_best, kept) / class_best.shape[1]
 
-    def shares(self, pool: PoolWithHead, query: Tensor) -> Tensor:
-        """What the head adds at each place to the score of each class: (Q, C, H, W) -> (Q, M, N)."""
+    def unit(self, places: int) -> float:
+        return places * self.temperature
+
+    def shares(self, pool: SupportPool, query: Tensor) -> Tensor:
+        assert isinstance(pool, PoolWithHead)
         return self.linear * pool.head.shares(query) / self.temperature

@@ -102,7 +102,7 @@ class Prediction(BaseModel):
     label: str
     none_of_these: bool
     probability: Annotated[float, Field(description="of `label`, given that it is one of the classes")]
-    known: Annotated[float | None, Field(description="probability that it is one of the classes; null: uncalibrated")]
+    known: Annotated[float | None, Field(description="share of known pictures that fit no better; null: unknown")]
     probabilities: dict[str, float]
     scores: Annotated[dict[str, float], Field(description="phi(x, c) of the method")]
 
@@ -178,11 +178,11 @@ def as_change(revision: Revision) -> Change:
 
 def as_prediction(classes: list[str], judged: "Judgement") -> Prediction:
     """A judgement of one picture as it is shown."""
-    scores, probabilities, known = judged.scores[0].tolist(), judged.probabilities[0].tolist(), float(judged.known[0])
-    best = max(range(len(classes)), key=probabilities.__getitem__)
-    return Prediction(label=classes[best], none_of_these=bool(judged.none_of_these[0]), probability=probabilities[best],
-                      known=None if known != known else known, probabilities=named(classes, probabilities),
-                      scores=named(classes, scores))
+    said = judged.verdicts(classes, reject=True)[0]
+    return Prediction(label=said.nearest, none_of_these=said.label is None, probability=said.probability,
+                      known=None if said.known != said.known else said.known,
+                      probabilities=named(classes, judged.probabilities[0].tolist()),
+                      scores=named(classes, judged.scores[0].tolist()))
 
 
 def named(classes: list[str], values: list[float]) -> dict[str, Any]:

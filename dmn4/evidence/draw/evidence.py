@@ -70,11 +70,11 @@ def draw_explanation(explanation: Explanation, query_image: Source, support_imag
 def head(sheet: Sheet, explanation: Explanation, colour: Colour) -> None:
     """The verdict, and what was counted for it."""
     sheet.bar((EDGE, 26, EDGE + 7, 60), colour)
-    sheet.text((EDGE + 20, 22), explanation.verdict, 28, room=WIDTH - 2 * EDGE - 20, bold=True)
-    counted = f"{int(explanation.kept.sum())} of {len(explanation.kept)} places count: {explanation.rule}."
+    sheet.text((EDGE + 20, 22), explanation.headline, 28, room=WIDTH - 2 * EDGE - 20, bold=True)
+    counted = f"{int(explanation.kept.sum())} of {len(explanation.kept)} patches voted: {explanation.rule}."
     agrees = explanation.dn4_verdict == explanation.verdict
-    other = "agrees" if agrees else f"would have said {explanation.dn4_verdict}"
-    sheet.text((EDGE, 72), f"{counted}  DN4, which counts all, {other}.", 15, FAINT, room=WIDTH - 2 * EDGE)
+    other = "the same" if agrees else explanation.dn4_verdict
+    sheet.text((EDGE, 72), f"{counted}  All patches together would say {other}.", 15, FAINT, room=WIDTH - 2 * EDGE)
 
 
 def place_support(sheet: Sheet, explanation: Explanation, pictures: Sequence[Source], order: list[int],

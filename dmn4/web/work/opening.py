@@ -105,9 +105,11 @@ def check_contents(classifier: FewShotClassifier, transform: Transform) -> None:
     if classifier.parts_.transform != transform:
         raise InputError("its pictures were prepared in another way than this service does")
     first = read_pixels(pictures[:1], transform)
-    shape = (len(shots.maps), *classifier.embed(first).shape[1:])
+    _, channels, *sides = classifier.embed(first).shape
+    shape = (len(shots.maps), classifier.parts_.method.compared or channels, *sides)
     plain = shots.rows(shots.look == 0)
-    fits = (shots.maps.shape == shape and all(bool(maps.isfinite().all()) for maps in shots.maps.batches())
+    fits = (shots.maps.shape == shape and shots.maps.means.shape[1] == channels
+            and all(bool(maps.isfinite().all()) for maps in shots.maps.batches())
             and all(column.dtype == torch.int64 and column.shape == shape[:1]
                     for column in (shots.labels, shots.look, shots.image))
             and set(plain.labels.tolist()) == set(shots.labels.tolist()) == set(range(len(classifier.classes_)))

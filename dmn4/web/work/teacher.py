@@ -21,7 +21,7 @@ from ..limits import Limits, check_size
 from .opening import check_contents, check_thumbnails, open_picture, open_pictures, read_model
 from .problems import Gone, TooLarge, out_of_memory
 
-METHOD = "dmn4"
+METHOD = "dmn4-linear"
 TAKEN = (*RULES, METHOD)                                      # methods that a model file may name
 BATCH = 8                                                     # pictures between two steps of the progress
 IN_MEMORY = 3                                                 # times its file that a classifier takes, roughly
@@ -157,7 +157,7 @@ class Teacher:
         if parts.backbone.sha256 != self.sha256:
             raise InputError(f"it was made with the backbone {ascii(parts.backbone.name)[:40]} or other weights; "
                              f"this service runs {self.engine.name!r}")
-        if parts.method not in TAKEN or not set(parts.method_options) <= {"vote", "shots", "centre"}:
+        if parts.method not in TAKEN or not set(parts.method_options) <= {"vote", "shots", "centre", "compared"}:
             raise InputError(f"its method is {ascii(parts.method)[:40]} with options of its own; this service "
                              f"takes {', '.join(TAKEN)}")
         check_thumbnails(tensors["pictures.ends"], tensors["pictures.bytes"], self.parts.transform)

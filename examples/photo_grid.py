@@ -1,0 +1,282 @@
+"""The classifier's default beside what people would use instead, on photographs: accuracy, promises, temperature.
+
+    python examples/photo_grid.py accuracy fruit PHOTOS/groceries PHOTOS/birds PHOTOS/textures PHOTOS/leaves
+    python examples/photo_grid.py promises fruit ...         # none of these, sets, calibration
+    python examples/photo_grid.py temperature fruit ...      # the law that probabilities start from
+
+A set is a folder of class folders, or the word fruit. Every picture passes the network once; all methods see the same
+tasks of 5 classes, 20 classes and all classes. Maps stay in the cache folder, so a second run starts at the tasks.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+import typer
+from safetensors.torch import load_file, save_file
+from scipy.optimize import minimize_scalar
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.svm import LinearSVC
+from torch import Tensor
+
+from dmn4.backbones import build_backbone
+from dmn4.backbones.runtime import frozen
+from dmn4.classify.calibration import calibrate
+from dmn4.classify.shots import Shots
+from dmn4.data.cache import cache_folder, decoded
+from dmn4.data.folders import ImageSet, read_folder
+from dmn4.data.samples import fruit
+from dmn4.evaluation.intervals import accuracy_of, paired_difference
+from dmn4.files import write_file
+from dmn4.images import Transform
+from dmn4.methods import build_method
+from dmn4.methods.base import Method
+from dmn4.methods.linear_head import LinearHead
+from dmn4.training.runs import progress
+
+COMPARED, SIZE = 320, 224
+SHOTS = (1, 2, 5, 10)
+TASKS = {5: (40, 5), 20: (10, 4), 0: (3, 0)}                  # ways (0: all): tasks, queries of each class (0: as fit)
+QUERIES = 200                                                 # in a task, at most
+RIVALS = ("logistic", "svm", "rfs", "nearest mean")
+
+
+class Task(NamedTuple):
+    """Rows of a set: labelled pictures and questions, with their classes in the task."""
+
+    support: Tensor
+    labels: Tensor
+    query: Tensor
+    truth: Tensor
+    strangers: Tensor                                         # pictures of other classes, as many
+
+
+class Photos(NamedTuple):
+    """A set of photographs as maps."""
+
+    name: str
+    maps: Tensor                                              # (n, 1600, H, W)  float16
+    labels: np.ndarray
+
+
+@torch.inference_mode()
+def photos(data: str) -> Photos:
+    """The maps of a set, from the cache folder or embedded now."""
+    images: ImageSet = fruit() if data == "fruit" else read_folder(data)
+    key = hashlib.blake2b(f"{images.fingerprint}{len(images)}".encode(), digest_size=8).hexdigest()
+    path = cache_folder() / "defaults" / f"{key}-wide.safetensors"
+    if not path.is_file():
+        backbone = build_backbone("efficientnet_lite0", "imagenet", layer="7x7x1600").eval()
+        see, embed = Transform(SIZE, mean=backbone.mean, std=backbone.std), frozen(backbone)
+        pixels = decoded(images, SIZE).pixels
+        with progress(f"embed {images.name}", len(images)) as bar:
+            parts = []
+            for start in range(0, len(images), 16):
+                parts.append(embed(see(torch.from_numpy(np.array(pixels[start : start + 16])))).half())
+                bar.advance_by(len(parts[-1]))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_file({"maps": torch.cat(parts)}, path)
+    return Photos(images.name, load_file(path)["maps"], images.labels)
+
+
+def tasks(labels: np.ndarray, ways: int, shots: int) -> Iterator[Task]:
+    """The tasks of a cell; ways 0 are all classes (there are no strangers then)."""
+    members = {label: np.flatnonzero(labels == label) for label in np.unique(labels)}
+    count, queries = TASKS[ways]
+    queries = queries or QUERIES // len(members)
+    for number in range(count):
+        chance = np.random.default_rng([number, ways, shots])
+        order = chance.permutation(list(members))
+        chosen, others = order[: ways or len(order)], order[ways or len(order):][: ways or 0]
+        rows = [chance.permutation(members[label]) for label in chosen]
+        asked = [(row, place) for place, each in enumerate(rows) for row in each[shots : shots + queries]]
+        asked = [asked[place] for place in chance.permutation(len(asked))[:QUERIES]]
+        strange = [row for label in others for row in chance.permutation(members[label])[:queries]]
+        yield Task(torch.tensor(np.concatenate([each[:shots] for each in rows])),
+                   torch.arange(len(rows)).repeat_interleave(torch.tensor([len(each[:shots]) for each in rows])),
+                   *(torch.tensor(column) for column in zip(*asked, strict=True)),
+                   torch.tensor(strange, dtype=torch.long))
+
+
+def default(maps: Tensor) -> Method:
+    """The classifier's method with its usual options."""
+    return build_method("dmn4-linear", channels=maps.shape[1], centre="shots", compared=COMPARED)
+
+
+def sklearn_scores(model: LogisticRegression | LinearSVC, rows: Tensor, labels: Tensor, query: Tensor) -> Tensor:
+    """The decision values of a fitted model: (n, d), (n,), (Q, d) -> (Q, N)."""
+    values = torch.from_numpy(model.fit(rows.numpy(), labels.numpy()).decision_function(query.numpy()))
+    return values if values.ndim == 2 else torch.stack([-values, values], dim=1)
+
+
+def rivals(maps: Tensor, task: Task) -> dict[str, Tensor]:
+    """The scores of what people would use instead, on the same features pooled (n, 320)."""
+    pooled = maps[:, :COMPARED].float().mean((2, 3))
+    support, query = pooled[task.support], pooled[task.query]
+    middles = torch.stack([support[task.labels == label].mean(0) for label in range(int(task.labels.max()) + 1)])
+    return {"logistic": sklearn_scores(LogisticRegression(C=1, max_iter=300, tol=1e-3), support, task.labels, query),
+            "svm": sklearn_scores(LinearSVC(tol=1e-3), support, task.labels, query),
+            "rfs": sklearn_scores(LogisticRegression(C=1, max_iter=300, tol=1e-3), F.normalize(support), task.labels,
+                                  F.normalize(query)),
+            "nearest mean": -torch.cdist(query, middles)}
+
+
+def cells(data: Photos) -> Iterator[tuple[int, int]]:
+    """The ways and shots that a set has pictures for."""
+    classes, fewest = len(np.unique(data.labels)), int(np.bincount(data.labels).min())
+    ways = [number for number in TASKS if number < classes and (number or classes > 5)]
+    return ((number, shots) for number in ways for shots in SHOTS if shots < fewest)
+
+
+def ways_in_words(ways: int) -> str:
+    """5, 20 or all."""
+    return str(ways or "all")
+
+
+# --------------------------------------------------------------------------------------------------------- the commands
+
+app = typer.Typer(help=__doc__)
+Sets = Annotated[list[str], typer.Argument(help="Folders of class folders, or fruit.")]
+Out = Annotated[Path, typer.Option("-o", "--out", help="Folder for the table.")]
+
+
+@app.command()
+@torch.inference_mode()
+def accuracy(sets: Sets, out: Out = Path("defaults")) -> None:
+    """Accuracy of the default beside four rivals, with the paired difference from the best of them in each cell."""
+    rows, gains = [], {}
+    for data in map(photos, sets):
+        for ways, shots in cells(data):
+            right: dict[str, list[float]] = {}
+            for task in tasks(data.labels, ways, shots):
+                maps = data.maps
+                scores = {"dmn4-linear": default(maps)(maps[task.support].float(), task.labels,
+                                                       maps[task.query].float()), **rivals(maps, task)}
+                for name, score in scores.items():
+                    right.setdefault(name, []).append(float((score.argmax(1) == task.truth).double().mean()))
+            values = {name: np.array(each) for name, each in right.items()}
+            best = max(RIVALS, key=lambda name, values=values: values[name].mean())
+            gains.setdefault(ways, []).append(100 * float((values["dmn4-linear"] - values[best]).mean()))
+            rows.append(f"| {data.name} | {ways_in_words(ways)} | {shots} | "
+                        + " | ".join(str(accuracy_of(values[name][None])) for name in ("dmn4-linear", *RIVALS))
+                        + f" | {best}: {paired_difference(values['dmn4-linear'], values[best])} |")
+            print(rows[-1], flush=True)
+    mean = "; ".join(f"{ways_in_words(ways)} ways {np.mean(each):+.2f}" for ways, each in gains.items())
+    head = " | ".join(("set", "ways", "shots", "dmn4-linear", *RIVALS, "ahead of the best"))
+    report(out / "photo-grid.md", [f"| {head} |", "|---" * (5 + len(RIVALS)) + "|", *rows, "",
+                                   f"Mean difference from the best of the four in each cell: {mean}."])
+
+
+def fits(head: LinearHead, rows: Tensor) -> dict[str, np.ndarray]:
+    """What might tell known pictures from strangers, each larger for known ones: means (Q, C) -> name: (Q,)."""
+    scores = head.scores(rows)
+    return {"largest score": scores.amax(1).numpy(), "maximum softmax": scores.mul(20).softmax(1).amax(1).numpy()}
+
+
+@app.command()
+@torch.inference_mode()
+def promises(sets: Sets, out: Out = Path("defaults"), share: float = 0.1, coverage: float = 0.9) -> None:
+    """What refusing a share, sets of a coverage and probabilities give on fresh pictures."""
+    lines = []
+    for data in map(photos, sets):
+        for ways, shots in cells(data):
+            sums: dict[str, list[float]] = {}
+            sure: list[np.ndarray] = []
+            for task in tasks(data.labels, ways, shots):
+                measures, pairs = one_promise(data.maps, task, share, coverage)
+                sure.append(pairs)
+                for name, value in measures.items():
+                    sums.setdefault(name, []).append(value)
+            error = calibration_error(*np.concatenate(sure, axis=1))
+            means = {name: np.nanmean(each) for name, each in sums.items()}
+            lines.append(f"| {data.name} | {ways_in_words(ways)} | {shots} | "
+                         + " | ".join("" if value != value else f"{value:.1f}" for value in means.values())
+                         + f" | {error:.1f} |")
+            print(lines[-1], flush=True)
+    names = " | ".join(means)
+    report(out / "photo-promises.md", [f"| set | ways | shots | {names} | calibration error |",
+                                       "|---" * (4 + len(means)) + "|", *lines])
+
+
+def one_promise(maps: Tensor, task: Task, share: float, coverage: float) -> tuple[dict[str, float], np.ndarray]:
+    """The measures of one task, in percent; and confidence beside whether it was right (2, Q)."""
+    method, rows = default(maps), torch.arange(len(task.support))
+    shots = Shots.of(maps[task.support], task.labels, torch.zeros_like(rows), rows, COMPARED)
+
+    def judge(support: Shots, pictures: Shots) -> tuple[Tensor, Tensor]:
+        learnt = method.learn_kept(support.maps.float(), support.maps.means, support.labels)
+        head = method.head_in(learnt)
+        return method.answer_kept(learnt, pictures.maps.float(), pictures.maps.means), head.scores(
+            pictures.maps.means).amax(1)
+
+    calibration = calibrate(method, judge, shots)
+    asked = Shots.of(maps[torch.cat([task.query, task.strangers])], *[torch.zeros(1, dtype=torch.long)] * 3, COMPARED)
+    scores, fit = judge(shots, asked)
+    count = len(task.query)
+    known = calibration.known(fit)
+    chances = calibration.probabilities(scores[:count])
+    held = calibration.contains(chances, coverage)
+    head = method.head_in(method.learn_kept(shots.maps.float(), shots.maps.means, shots.labels))
+    belongs = np.arange(len(fit)) < count
+    areas = {f"AUROC, {name}": 100 * roc_auc_score(belongs, values) if len(task.strangers) else np.nan
+             for name, values in fits(head, asked.maps.means).items()}
+    confidence, said = chances.max(1)
+    promised = calibration.rejects(share)
+    measures = {
+        "known refused": 100 * float((known[:count] <= share).double().mean()) if promised else np.nan,
+        "strangers refused": 100 * float((known[count:] <= share).double().mean())
+        if promised and len(task.strangers) else np.nan, **areas,
+        "coverage": 100 * float(held.gather(1, task.truth[:, None]).double().mean()),
+        "classes in a set": float(held.double().sum(1).mean())}
+    return measures, np.stack([confidence.numpy(), (said == task.truth).numpy()])
+
+
+def calibration_error(confidence: np.ndarray, right: np.ndarray, bins: int = 10) -> float:
+    """How far confidence and accuracy are apart over bins of equally many pictures, in percent: (Q,), (Q,)."""
+    groups = np.array_split(np.argsort(confidence), bins)
+    return 100 * float(sum(abs(confidence[group].mean() - right[group].mean()) * len(group) for group in groups)
+                       / len(confidence))
+
+
+@app.command()
+@torch.inference_mode()
+def temperature(sets: Sets, out: Out = Path("defaults")) -> None:
+    """The best temperature in each cell, and the law through all of them."""
+    lines, rows = [], []
+    for data in map(photos, sets):
+        for ways, shots in cells(data):
+            answers = [(default(data.maps)(data.maps[task.support].float(), task.labels, data.maps[task.query].float()),
+                        task.truth) for task in tasks(data.labels, ways, shots)]
+            scores, truth = (torch.cat(column) for column in zip(*answers, strict=True))
+            power = float(minimize_scalar(loss_at(scores.double(), truth), bounds=(-6, 3), method="bounded").x)
+            number = ways or len(np.unique(data.labels))
+            rows.append((power, 1.0, np.log(number), np.log(shots)))
+            lines.append(f"| {data.name} | {number} | {shots} | {power:.2f} |")
+            print(lines[-1], flush=True)
+    table = np.array(rows)
+    law = np.linalg.lstsq(table[:, 1:], table[:, 0], rcond=None)[0]
+    spread = float((table[:, 0] - table[:, 1:] @ law).std())
+    report(out / "photo-temperature.md", [
+        "| set | ways | shots | log of the best temperature |", "|---|---|---|---|", *lines, "",
+        f"power = {law[0]:.2f} {law[1]:+.2f} ln(ways) {law[2]:+.2f} ln(shots), from which they lie {spread:.2f} apart"])
+
+
+def loss_at(scores: Tensor, truth: Tensor) -> Callable[[float], float]:
+    """The negative log-likelihood of the truth at a power."""
+    return lambda power: float(F.cross_entropy(scores / np.exp(power), truth))
+
+
+def report(path: Path, lines: list[str]) -> None:
+    """Write the table."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_file(path, "\n".join(lines) + "\n")
+    print(f"{path}: written")
+
+
+if __name__ == "__main__":
+    app()
