@@ -54,6 +54,7 @@ def test_a_row_says_what_the_classifier_says(home, rows):
     said = classifier.predict_proba([row["path"] for row in sound])
     assert [row["verdict"] for row in sound] == classifier.classes_[said.argmax(1)].tolist()
     assert [row["probability"] for row in sound] == pytest.approx(said.max(1).tolist(), rel=1e-5)
+    assert [row["set"] for row in sound] == classifier.predict_set([row["path"] for row in sound])
     for row in sound:
         assert row["top"][0] == {"label": row["verdict"], "probability": row["probability"]}
         assert row["version"] == dmn4.__version__
@@ -243,7 +244,7 @@ def test_the_classifier_is_a_step_of_a_pipeline_of_ray_data(home, rows):
     for batch in ({"bytes": contents, "path": names}, {"path": np.array([row["path"] for row in rows], dtype=object)}):
         said = step(batch | {"number": np.arange(44)})
         assert set(said) == {*schema().names, "number"}
-        for name in ("verdict", "probability", "known", "top", "model"):
+        for name in ("verdict", "probability", "known", "set", "top", "model"):
             assert said[name].tolist() == [row[name] for row in rows]
     with pytest.raises(InputError, match="no column image, bytes or path in this data set; it has number"):
         step({"number": np.arange(3)})

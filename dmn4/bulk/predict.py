@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from ..classify.plain import PlainClassifier
+from ..classify.verdict import refusable
 from ..errors import InputError, choose
 from .cluster import ENGINES
 from .local import run_local
@@ -66,7 +67,7 @@ def predict_many(model: str | Path | PlainClassifier, source: str | Path | Itera
     if backbone is None and isinstance(model, PlainClassifier) and isinstance(model.backbone, nn.Module):
         backbone = model.backbone
     with model_file(model) as path:
-        task = Task.of_file(path, reject=reject, device=device or ("cuda" if gpus_per_worker else "cpu"),
+        task = Task.of_file(path, reject=refusable(reject), device=device or ("cuda" if gpus_per_worker else "cpu"),
                             backbone=backbone)
         listing = Listing([source] if isinstance(source, str | Path) else source, column)
         pieces = list(listing)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..classify.plain import PlainClassifier
 
 TOP = 5                                                       # classes named beside each verdict
+COVERAGE = 0.9                                                # of the sets: how often they hold a picture's class
 FORMATS = ("parquet", "csv", "jsonl")
 Row = dict[str, Any]
 
@@ -27,9 +28,8 @@ def schema() -> "pa.Schema":
 
     top = pa.list_(pa.struct([("label", pa.string()), ("probability", pa.float64())]))
     return pa.schema([("path", pa.string()), ("verdict", pa.string()), ("nearest", pa.string()),
-                      ("probability", pa.float64()), ("known", pa.float64()), ("top", top),
-                      ("error", pa.string()), ("model", pa.string()),
-                      ("version", pa.string())])
+                      ("probability", pa.float64()), ("known", pa.float64()), ("set", pa.list_(pa.string())),
+                      ("top", top), ("error", pa.string()), ("model", pa.string()), ("version", pa.string())])
 
 
 def rows_of(classifier: "PlainClassifier", batch: Sequence[Seen], reject: bool | float) -> list[Row]:
@@ -45,12 +45,12 @@ def judged_rows(classifier: "PlainClassifier", pixels: torch.Tensor, reject: boo
     judged = classifier.judge(pixels)
     names = [str(name) for name in classifier.classes_]
     best = judged.probabilities.topk(min(TOP, len(names)), dim=1)
-    rows = []
-    for said, values, places in zip(classifier.verdicts(judged, reject), best.values.tolist(), best.indices.tolist(),
-                                    strict=True):
+    verdicts, rows = classifier.verdicts(judged, reject, COVERAGE), []
+    for said, values, places in zip(verdicts, best.values.tolist(), best.indices.tolist(), strict=True):
         top = [{"label": names[place], "probability": value} for value, place in zip(values, places, strict=True)]
         rows.append({"verdict": said.words, "nearest": str(said.nearest), "probability": said.probability,
-                     "known": None if said.known != said.known else said.known, "top": top})
+                     "known": None if said.known != said.known else said.known, "set": list(map(str, said.perhaps)),
+                     "top": top})
     return rows
 
 
