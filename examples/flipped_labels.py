@@ -15,7 +15,7 @@ import torch
 import typer
 
 from dmn4.classify.classifier import FewShotClassifier
-from dmn4.classify.suspects import judged_by_the_rest
+from dmn4.classify.held_out import judge_held_out
 from dmn4.data.folders import ImageSet, read_folder
 from dmn4.data.samples import fruit
 from dmn4.files import write_file
@@ -48,8 +48,9 @@ def by_cleanlab(classifier: FewShotClassifier) -> list[int]:
     """The label issues that cleanlab finds in the same probabilities, by number of the picture."""
     from cleanlab.filter import find_label_issues
 
-    judged, scores = judged_by_the_rest(classifier._scores_beside, classifier.shots_)
-    chances = classifier.calibration_.probabilities(scores).numpy()
+    judged = judge_held_out(classifier._judge_by, classifier.shots_, budget=len(classifier.shots_.labels))
+    assert judged is not None
+    chances = classifier.calibration_.probabilities(judged.scores).numpy()
     issues = find_label_issues(judged.labels.numpy(), chances, return_indices_ranked_by="self_confidence", n_jobs=1)
     return judged.image[torch.from_numpy(np.asarray(issues, dtype=np.int64))].tolist()
 

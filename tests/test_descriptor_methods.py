@@ -24,6 +24,8 @@ def options_of(name: str) -> set[str]:
     return set(inspect.signature(METHODS[name]).parameters)
 
 
+# The head of dmn4-linear trusts the mean of few pictures only in part, so what all have in common moves its scores.
+CENTRED = [name for name in METHODS if "centre" in options_of(name) and "linear" not in name]
 RULES = [("dn4", {}, "all"), ("mn4", {}, "mnn"), ("mn4", {"rule": "mnn-relaxed"}, "mnn-relaxed"), ("dmn4", {}, "dmnn")]
 
 
@@ -96,7 +98,7 @@ def test_centred_scores_are_those_of_maps_without_their_mean(seed, rule):
     torch.testing.assert_close(build_method(name, centre="shots", **options)(support, labels, query), expected)
 
 
-@given(st.integers(0, 10**6), st.sampled_from([name for name in METHODS if "centre" in options_of(name)]))
+@given(st.integers(0, 10**6), st.sampled_from(CENTRED))
 def test_centred_scores_do_not_see_what_all_pictures_have_in_common(seed, name):
     support, labels, query = random_episode(seed)
     common = torch.randn(3, 1, 1, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)

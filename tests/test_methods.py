@@ -54,9 +54,10 @@ TRAITS = {
     "frn": Traits(places=True),
     "ctx": Traits(places=True),
     "covariance": Traits(places=True, itself=True),
+    "dmn4-linear": Traits(places=True, itself=True),
     "pn-semi": Traits(), "pn-semi-masked": Traits(), "tpn-semi": Traits(), "dsn-semi": Traits(),   # flat vectors
     "mn4-semi": DESCRIPTORS, "dmn4-semi": DESCRIPTORS,
-    "dmn4-linear": Traits(places=True, itself=True), "dmn4-linear-semi": Traits(places=True, itself=True),
+    "dmn4-linear-semi": Traits(places=True, itself=True),
 }
 NAMES = list(METHODS)
 

@@ -222,7 +222,7 @@ def test_weights_that_are_no_numbers_are_named(tmp_path):
     tensors, about = taken_apart(tmp_path / "a.dmn4")
     tensors["backbone.bias"][1] = torch.inf
     write_modelfile(tmp_path / "a.dmn4", tensors, about)
-    with pytest.raises(InputError, match=r"a.dmn4' cannot be used: its tensor 'bias' holds nan"):
+    with pytest.raises(InputError, match=r"a.dmn4' cannot be used: its tensor 'bias' holds inf"):
         load(tmp_path / "a.dmn4", network)
 
 

@@ -30,7 +30,7 @@ def workshop(tmp_path, monkeypatch):
 def test_the_published_numbers_are_the_papers():
     assert SEMI["mn4-semi"] == (53.48, 71.06, 52.73, 70.31)
     assert SEMI["dn4"][:2] == (51.46, 68.75)
-    assert set(SEMI) == {name for name in METHODS if "semi" in name} | {"dn4"}
+    assert set(SEMI) == {name for name in METHODS if "semi" in name} - {"dmn4-linear-semi"} | {"dn4"}
 
 
 @pytest.mark.parametrize("budget", BUDGETS)

@@ -30,7 +30,8 @@ def with_unlabelled(images: int = 5) -> tuple[torch.Tensor, torch.Tensor, torch.
 
 
 def test_the_semi_supervised_methods_come_last_in_their_order():
-    assert list(METHODS)[-6:] == ["pn-semi", "pn-semi-masked", "tpn-semi", "dsn-semi", "mn4-semi", "dmn4-semi"]
+    assert list(METHODS)[-7:] == ["pn-semi", "pn-semi-masked", "tpn-semi", "dsn-semi", "mn4-semi", "dmn4-semi",
+                                  "dmn4-linear-semi"]
 
 
 @pytest.mark.parametrize("name", TWINS)

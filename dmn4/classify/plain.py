@@ -211,11 +211,7 @@ class PlainClassifier:
     def suspects(self) -> list[Suspect]:
         """Labelled pictures that the other labelled ones would name differently, worst first, with the evidence."""
         check_fitted(self)
-        return find_suspects(self._scores_beside, self.calibration_.probabilities, self.shots_, self.classes_.tolist())
-
-    def _scores_beside(self, support: Shots, pictures: Shots) -> Tensor:
-        """The scores of some labelled pictures for a classifier that learnt from others alone: (Q, N)."""
-        return self._judge_by(support, pictures)[0]
+        return find_suspects(self._judge_by, self.calibration_.probabilities, self.shots_, self.classes_.tolist())
 
     def judge(self, pixels: Tensor) -> "Judgement":
         """Everything that is said of a few pictures: bytes (B, h, w, 3), as `read_pixels` gives them."""

@@ -70,8 +70,8 @@ def suspects(model: Model,
 
 def names_of_pictures(classifier: "PlainClassifier", photos: Path | None) -> list[str]:
     """What the pictures of a classifier are called: files of the folder it was fitted to, or class and number."""
+    from dmn4.classify.held_out import place_in_class
     from dmn4.classify.sorting import readable
-    from dmn4.classify.suspects import place_in_class
     from dmn4.data.folders import read_folder
 
     shots = classifier.shots_.rows(classifier.shots_.look == 0)

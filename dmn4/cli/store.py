@@ -56,7 +56,7 @@ def add(name: str, store: StorePlace = None, files: FilesPlace = None,
         typer.echo(text)
 
 
-@tokens.command("list")
+@tokens.command("list", epilog="Example: dmn4 token list --store classifiers/")
 def list_tokens(store: StorePlace = None, files: FilesPlace = None) -> None:
     """All tokens by name, as a table with tabs."""
     with opened(store, files) as kept:
@@ -65,7 +65,7 @@ def list_tokens(store: StorePlace = None, files: FilesPlace = None) -> None:
             typer.echo(f"{token.name}\t{state if token.revoked is None else 'revoked'}\t{shown(token.made)}")
 
 
-@tokens.command("revoke")
+@tokens.command("revoke", epilog="Example: dmn4 token revoke ann --store classifiers/")
 def revoke(name: str, store: StorePlace = None, files: FilesPlace = None) -> None:
     """Make a token worthless from the next request on. Its classifiers stay; admins can reach them."""
     with opened(store, files) as kept:
@@ -92,7 +92,7 @@ def restore(source: Annotated[Path, typer.Argument(exists=True, dir_okay=False)]
         typer.echo(f"{run(source, kept)} files and the database restored")
 
 
-@keeping.command("check")
+@keeping.command("check", epilog="Example: dmn4 store check --store classifiers/")
 def check(store: StorePlace = None, files: FilesPlace = None,
           repair: Annotated[bool, typer.Option("--repair", help="Remove files that belong to nothing.")] = False,
           ) -> None:
@@ -108,7 +108,7 @@ def check(store: StorePlace = None, files: FilesPlace = None,
     typer.echo("all files are whole")
 
 
-@keeping.command("log")
+@keeping.command("log", epilog="Example: dmn4 store log --store classifiers/")
 def log(store: StorePlace = None, files: FilesPlace = None,
         lines: Annotated[int, typer.Option(help="How many.", min=1)] = 50) -> None:
     """The newest changes: when, who, from where, which classifier, what; as a table with tabs."""

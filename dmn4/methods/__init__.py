@@ -57,13 +57,13 @@ METHODS: dict[str, type[Method]] = {
     "frn": FRN,
     "ctx": CTX,
     "covariance": Covariance,
+    "dmn4-linear": DMN4Linear,
     "pn-semi": PNSemi,
     "pn-semi-masked": PNSemiMasked,
     "tpn-semi": TPNSemi,
     "dsn-semi": DSNSemi,
     "mn4-semi": MN4Semi,
     "dmn4-semi": DMN4Semi,
-    "dmn4-linear": DMN4Linear,
     "dmn4-linear-semi": DMN4LinearSemi,
 }
 
