@@ -1,12 +1,14 @@
 """The tensors of a model file: labelled pictures as they are written, and checked when they come back."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from ..errors import InputError
 from ..images.looks import LOOKS
+from ..methods.linear_head import LinearHead
 from .maps import Maps
 from .modelfile import Column
 from .pictures import Pictures
@@ -18,17 +20,29 @@ KINDS = {"shots.maps": torch.float16, "shots.means": torch.float32, "pictures.by
          "shots.image": torch.int64}
 
 
-def columns(shots: Shots, pictures: Pictures, unlabelled: Tensor | None) -> dict[str, Tensor | Column]:
+class Contents(NamedTuple):
+    """What a classifier has seen, and the linear head it learnt from that."""
+
+    shots: Shots
+    pictures: Pictures
+    unlabelled: Tensor | None
+    head: LinearHead | None
+
+
+def columns(shots: Shots, pictures: Pictures, unlabelled: Tensor | None,
+            head: LinearHead) -> dict[str, Tensor | Column]:
     """What a classifier has seen, as the tensors of a file."""
     maps, size = shots.maps, sum(map(len, pictures.contents))
     held: dict[str, Tensor | Column] = {
         "shots.maps": Column(torch.float16, tuple(maps.shape), maps.batches), "shots.means": maps.means,
         "shots.labels": shots.labels, "shots.look": shots.look, "shots.image": shots.image,
         "pictures.bytes": Column(torch.uint8, (size,), lambda: pictures.contents), "pictures.ends": pictures.ends}
+    held |= {"head.centre": head.centre, "head.weight": head.weight.T, "head.bias": head.bias,
+             "head.blocks": torch.tensor(head.blocks)}
     return held | ({} if unlabelled is None else {"unlabelled": unlabelled})
 
 
-def contents(tensors: Mapping[str, Tensor], ways: int, source: str) -> tuple[Shots, Pictures, Tensor | None]:
+def contents(tensors: Mapping[str, Tensor], ways: int, source: str) -> Contents:
     """What a classifier of so many classes has seen, or an InputError that says in one line what does not fit.
 
     Files of the version before hold no means: all maps are read for them.
@@ -41,6 +55,7 @@ def contents(tensors: Mapping[str, Tensor], ways: int, source: str) -> tuple[Sho
         if tensors[name].dtype != kind:
             raise InputError(f"cannot read model file {source}: the tensor {name!r} is {tensors[name].dtype}, "
                              f"not {kind}")
+    head = head_of(tensors, ways, source)
     for name in FINITE & tensors.keys():
         if not tensors[name].isfinite().all():
             raise InputError(f"cannot read model file {source}: the tensor {name!r} holds NaN or infinite values")
@@ -60,7 +75,27 @@ def contents(tensors: Mapping[str, Tensor], ways: int, source: str) -> tuple[Sho
     if not fits:
         raise InputError(f"cannot read model file {source}: its labelled pictures do not fit together")
     shots = Shots(Maps((maps,), torch.arange(len(maps)), means), labels, look, image)
-    return shots, Pictures.unpacked(tensors["pictures.bytes"], ends), unlabelled
+    return Contents(shots, Pictures.unpacked(tensors["pictures.bytes"], ends), unlabelled, head)
+
+
+def head_of(tensors: Mapping[str, Tensor], ways: int, source: str) -> LinearHead | None:
+    """The linear head in a file; None in one of a version before, for which it is fitted anew."""
+    if "head.weight" not in tensors:
+        return None
+    kinds = {"centre": torch.float32, "weight": torch.float32, "bias": torch.float32, "blocks": torch.int64}
+    parts = {name: tensors.get(f"head.{name}", torch.empty(0)) for name in kinds}
+    channels = tensors["shots.means"].shape[-1]
+    shapes = {"centre": (channels,), "weight": (ways, channels), "bias": (ways,)}
+    for name, kind in kinds.items():
+        if parts[name].dtype != kind or tuple(parts[name].shape) != shapes.get(name, tuple(parts[name].shape)):
+            raise InputError(f"cannot read model file {source}: the tensor 'head.{name}' does not fit the pictures")
+        if not parts[name].isfinite().all():
+            raise InputError(f"cannot read model file {source}: the tensor 'head.{name}' holds NaN or infinite values")
+    blocks = parts["blocks"].flatten().tolist()
+    if min(blocks, default=0) < 1 or sum(blocks) != channels:
+        raise InputError(f"cannot read model file {source}: the tensor 'head.blocks' does not fit the pictures")
+    centre, weight, bias = (parts[name].clone() for name in ("centre", "weight", "bias"))       # aligned: equal sums
+    return LinearHead(centre, weight.T, bias, blocks)
 
 
 def within(numbers: Tensor, end: int) -> bool:

@@ -44,6 +44,7 @@ class Parameters(Part):
     layer: Name | Annotated[int, Field(ge=-1000, le=1000)] | None = None
     image_size: Side | None = None
     method_options: Options | None = None
+    shortlist: Annotated[int, Field(ge=2)] | None = None
     batch_size: Annotated[int, Field(ge=1, le=1 << 20)] = 32
 
 

@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..images import Source
 from ..images.looks import at_once, batches, check_images, look, places_of, read_pixels, thumbnail
 from ..methods import METHODS
-from ..methods.base import Learnt
+from ..methods.base import HEAD_PRIOR, compares_descriptors
 from ..methods.linear_head import LinearHead, fit_head
 from ..methods.vectors import pooled
 from .calibration import Calibration, calibrate
@@ -24,6 +24,7 @@ from .labels import checked_labels, joined_labels, restored, stored
 from .modelfile import read_modelfile, write_modelfile
 from .parts import Parts, assemble, rebuild
 from .pictures import Pictures
+from .shortlist import Shortlist, Whole, length_of
 from .shots import Shots
 from .suggestions import suggest_pictures
 from .suspects import Suspect, find_suspects
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from ..evidence.explain import Explanation
 
 Kind = TypeVar("Kind", bound="PlainClassifier")
-HEAD_PRIOR = 100.0                                            # of the linear head beside methods that have none
 
 
 class PlainClassifier:
@@ -44,16 +44,18 @@ class PlainClassifier:
     shots_: Shots
     pictures_: Pictures
     unlabelled_: Tensor | None
-    learnt_: Learnt
+    learnt_: Whole | Shortlist
     head_: LinearHead
     calibration_: Calibration
 
     def __init__(self, method: str = "dmn4-linear", backbone: str | nn.Module = "efficientnet_lite0", *,
                  weights: str | Path | None = None, layer: str | None = None, image_size: int | None = None,
-                 method_options: Mapping[str, Any] | None = None, batch_size: int = 32, device: str = "cpu") -> None:
+                 method_options: Mapping[str, Any] | None = None, shortlist: int | None = None,
+                 batch_size: int = 32, device: str = "cpu") -> None:
         self.method, self.backbone = method, backbone
         self.weights, self.layer, self.image_size = weights, layer, image_size
-        self.method_options, self.batch_size, self.device = method_options, batch_size, device
+        self.method_options, self.shortlist = method_options, shortlist
+        self.batch_size, self.device = batch_size, device
 
     # ------------------------------------------------------------------------------------------------------- learning
 
@@ -105,14 +107,22 @@ class PlainClassifier:
         return self._answer(*self._learn(support), pictures.maps.float(), pictures.maps.means)
 
     @torch.inference_mode()
-    def _learn(self, shots: Shots) -> tuple[Learnt, LinearHead]:
-        """What the method derives from these shots and from unlabelled pictures, and the linear head on the means."""
+    def _learn(self, shots: Shots, head: LinearHead | None = None) -> tuple[Whole | Shortlist, LinearHead]:
+        """What these shots and unlabelled pictures teach, and the linear head on the means unless it is there already.
+
+        With a shortlist no map is read: the maps of the classes that a picture may be of are, when it is judged.
+        """
         method, support = self.parts_.method, shots.support(self.parts_.method)
-        maps, means, labels = (column.to(self.device) for column in
-                               (support.maps.float(), support.maps.means, support.labels))
+        means, labels = support.maps.means.to(self.device), support.labels.to(self.device)
+        ways = len(shots.counts)
+        length = length_of(self.shortlist, method, ways, adopts=self.unlabelled_ is not None)
+        if length < ways and compares_descriptors(method):
+            head = head or method.head(means, labels)
+            return Shortlist(method, support, head, length), head
         unlabelled = {} if self.unlabelled_ is None else {"unlabelled": self.unlabelled_.float().to(self.device)}
-        learnt = method.learn_kept(maps, means, labels, **unlabelled)
-        return learnt, method.head_in(learnt) or fit_head(means, labels, [means.shape[1]], HEAD_PRIOR)
+        learnt = method.learn_kept(support.maps.float().to(self.device), means, labels, **unlabelled)
+        head = method.head_in(learnt) or fit_head(means, labels, [means.shape[1]], HEAD_PRIOR)
+        return Whole(method, learnt, support.labels), head
 
     def _assemble(self, semi: bool) -> Parts:
         """The parts that the arguments name; with unlabelled pictures the method's semi-supervised twin."""
@@ -247,10 +257,11 @@ class PlainClassifier:
         return judged
 
     @torch.inference_mode()
-    def _answer(self, learnt: Learnt, head: LinearHead, maps: Tensor, means: Tensor) -> tuple[Tensor, Tensor]:
+    def _answer(self, learnt: Whole | Shortlist, head: LinearHead, maps: Tensor,
+                means: Tensor) -> tuple[Tensor, Tensor]:
         """Scores (Q, N) and fit (Q,) of pictures beside what was learnt: (Q, compared, H, W), (Q, C)."""
         means = means.to(self.device)
-        scores = self.parts_.method.answer_kept(learnt, maps.to(self.device), means)
+        scores = learnt.scores(maps.to(self.device), means)
         return scores.cpu(), head.scores(means).amax(1).cpu()
 
     # -------------------------------------------------------------------------------------------------------- keeping
@@ -260,8 +271,8 @@ class PlainClassifier:
         check_fitted(self)
         about = {"parameters": self._parameters(), "parts": self.parts_.about(), "classes": stored(self.classes_),
                  "calibration": asdict(self.calibration_)}
-        tensors = columns(self.shots_, self.pictures_, self.unlabelled_) | self.parts_.tensors()
-        write_modelfile(Path(path), tensors, about)
+        seen = columns(self.shots_, self.pictures_, self.unlabelled_, self.head_)
+        write_modelfile(Path(path), seen | self.parts_.tensors(), about)
 
     def _parameters(self) -> dict[str, Any]:
         """The arguments as JSON can hold them; a backbone made elsewhere is given again when the file is loaded."""
@@ -289,8 +300,8 @@ def opened(kind: type[Kind], path: str | Path, backbone: nn.Module | None = None
     classifier.parts_ = rebuild(about.parts, tensors, backbone, str(path)).to(device)
     classifier.classes_ = restored(about.classes, repr(str(path)))
     held = contents(tensors, len(classifier.classes_), repr(str(path)))
-    classifier.shots_, classifier.pictures_, classifier.unlabelled_ = held
-    classifier.learnt_, classifier.head_ = classifier._learn(classifier.shots_)
+    classifier.shots_, classifier.pictures_, classifier.unlabelled_, head = held
+    classifier.learnt_, classifier.head_ = classifier._learn(classifier.shots_, head)
     promises = about.calibration
     classifier.calibration_ = (
         calibrate(classifier.parts_.method, classifier._judge_by, classifier.shots_) if promises is None else

@@ -23,6 +23,7 @@ from ..methods.neighbors import (
 )
 from ..methods.voting import VOTES
 
+NOT_COMPARED = -1              # the label of a picture whose class is not on the shortlist
 WORDS = {
     "dn4": "every place counts",
     "mn4": "a place counts if its partner chooses it back",
@@ -47,6 +48,7 @@ class Pair(NamedTuple):
 class Explanation:
     """The evidence for one picture. M descriptors of the query, N classes, n support pictures.
 
+    Of a classifier with many classes, `classes` are those on its shortlist; the pictures of others have the label -1.
     A picture number from n on is an unlabelled picture whose descriptor was adopted. After a mean of shots the first
     picture of a class stands for the class. Boxes are left, top, right, bottom as shares of the picture.
     """
@@ -65,6 +67,7 @@ class Explanation:
     vote: str = "nbnn"
     temperature: float = 1.0      # what the votes are divided by
     shares: Tensor | None = None  # (M, N)  what the linear head adds at each place; None: the method has no head
+    known_classes: int = 0        # of the classifier, of which `classes` were compared closely; 0: those are all
     said: str = ""                # the verdict of the classifier, as every surface states it
 
     @property
@@ -73,9 +76,17 @@ class Explanation:
         return self.masks[self.method]
 
     @property
+    def counts(self) -> Tensor:
+        """How many support pictures each class has -> (N,)."""
+        return self.support_labels[self.support_labels != NOT_COMPARED].bincount(minlength=len(self.classes))
+
+    @property
     def rule(self) -> str:
-        """What decided which descriptors count, in words."""
-        return WORDS.get(self.method.removesuffix("-semi"), f"the places that {self.method} keeps count")
+        """What decided which descriptors count, in words; and how many classes were compared, if not all."""
+        words = WORDS.get(self.method.removesuffix("-semi"), f"the places that {self.method} keeps count")
+        if self.known_classes <= len(self.classes):
+            return words
+        return f"{words}; {len(self.classes)} of {self.known_classes:,} classes were compared closely"
 
     @property
     def winner(self) -> Tensor:
@@ -144,6 +155,7 @@ class Explanation:
         """Everything as plain numbers, strings, lists and dicts."""
         return {
             "method": self.method, "rule": self.rule, "vote": self.vote, "classes": list(self.classes),
+            "known_classes": max(self.known_classes, len(self.classes)),
             "verdict": self.verdict, "headline": self.headline, "dn4_verdict": self.dn4_verdict,
             "scores": self.scores.tolist(), "scores_before": self.scores_before.tolist(),
             "rules": {rule: {"kept": mask.nonzero()[:, 0].tolist(), "scores": self.sums(rule).tolist(),
@@ -262,11 +274,20 @@ def explain_images(classifier: Any, images: Iterable[Source], reject: bool | flo
 def explain_map(classifier: Any, query: Tensor, reject: bool | float = False) -> Explanation:
     """The same for the map of a picture that the classifier's `embed` gave: (C, H, W)."""
     parts = classifier.parts_
-    labels = classifier.shots_.support(parts.method).labels   # a row is a picture: descriptor methods ask for no views
-    evidence = explain_learnt(parts.method, classifier.learnt_, labels, query, name=parts.method_name,
-                              classes=classifier.classes_, crop=seen_share(parts.transform))
+    near = classifier.learnt_.near(query.mean((1, 2)))        # a row is a picture: descriptor methods ask for no views
+    evidence = explain_learnt(parts.method, near.learnt, near.labels, query, name=parts.method_name,
+                              classes=classifier.classes_[near.classes.numpy()], crop=seen_share(parts.transform))
+    if len(near.rows) < len(classifier.pictures_):
+        evidence = among_all(evidence, near.rows, len(classifier.pictures_))
+    evidence = replace(evidence, known_classes=len(classifier.classes_))
     verdict = classifier.verdicts(classifier.judge_maps(query[None]), reject)[0]
     return replace(evidence, said=verdict.line)
+
+
+def among_all(evidence: Explanation, rows: Tensor, pictures: int) -> Explanation:
+    """Evidence beside some of the labelled pictures, `rows` (n,), with the numbers that these have among all."""
+    labels = torch.full((pictures,), NOT_COMPARED).index_copy(0, rows, evidence.support_labels)
+    return replace(evidence, partner_image=rows[evidence.partner_image], support_labels=labels)
 
 
 def seen_share(transform: Transform) -> float:

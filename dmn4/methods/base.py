@@ -9,10 +9,11 @@ from torch import Tensor, nn
 
 from ..errors import InputError, choose
 from .descriptors import CENTRES, SHOTS, SupportPool, describe, pool_support, pyramid_sides
-from .linear_head import LinearHead
+from .linear_head import LinearHead, fit_head
 from .neighbors import Matches, search
 from .voting import VOTES, partner_cosines, with_graph
 
+HEAD_PRIOR = 100.0     # of the linear head beside methods that have none
 MATCHES_BYTES = 32 << 20     # what the matches of the queries scored at a time may take: thousands of ways are streamed
 
 
@@ -153,6 +154,19 @@ class DescriptorMethod(Method):
     def derive(self, support: Tensor, labels: Tensor) -> SupportPool:
         """The support pool as this method's options make it: (n, C, H, W), (n,) -> SupportPool."""
         return pool_support(support, labels, self.shots, self.pyramid, self.centre)
+
+    def narrowed(self, maps: Tensor, labels: Tensor, head: LinearHead, classes: Tensor) -> SupportPool:
+        """What `derive` returns, for some of the classes, measured from the middle of all of them.
+
+        Maps of these classes (n, C, H, W) with labels 0..L-1 (n,), the linear head of all classes, and which of them
+        these are, ascending (L,).
+        """
+        middle = head.centre[: maps.shape[1]] if self.centre == "shots" else None
+        return pool_support(maps, labels, self.shots, self.pyramid, self.centre, middle)
+
+    def head(self, means: Tensor, labels: Tensor) -> LinearHead:
+        """The linear head that names the classes worth a close look: (n, C), (n,) -> LinearHead."""
+        return fit_head(means, labels, [means.shape[1]], HEAD_PRIOR)
 
     def describe(self, query: Tensor, pool: SupportPool) -> Tensor:
         """Descriptors to be matched with a pool: (Q, C, H, W), SupportPool -> (Q, M, C)."""

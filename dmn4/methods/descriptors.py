@@ -67,15 +67,16 @@ def pyramid_sides(pyramid: str) -> list[int]:
 
 
 def pool_support(support: Tensor, labels: Tensor, shots: str = "union", pyramid: str = "",
-                 centre: str = "none") -> SupportPool:
+                 centre: str = "none", middle: Tensor | None = None) -> SupportPool:
     """The support pool: maps (n, C, H, W), labels (n,) in any order -> SupportPool.
 
     "union" keeps the descriptors of all shots; "mean" those of the mean map of each class, whose norm is taken last.
     `centre` "shots" measures all descriptors from the mean of the labelled ones: what every picture here has in common
-    then makes no two of them alike.
+    then makes no two of them alike; a `middle` (C,) that is known, of more classes than these for instance, is taken.
     """
     choose("shots", shots, SHOTS)
-    middle = mean_descriptor(support, labels) if choose("centre", centre, CENTRES) == "shots" else None
+    if choose("centre", centre, CENTRES) == "shots" and middle is None:
+        middle = mean_descriptor(support, labels)
     if shots == "mean":
         support = mean_maps(support, labels)
         labels = torch.arange(len(support), device=support.device)

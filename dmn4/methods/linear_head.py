@@ -3,7 +3,7 @@
 The score of a mean is the mean of scores, so every place of a map has its exact share of what the head says.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -22,6 +22,10 @@ class LinearHead:
     weight: Tensor       # (C, N)
     bias: Tensor         # (N,)
     blocks: list[int]    # channels of each block, C in all
+
+    def some(self, classes: Tensor) -> "LinearHead":
+        """The head of some of the classes (L,)."""
+        return replace(self, weight=self.weight.T[classes].T, bias=self.bias[classes])
 
     def scores(self, means: Tensor) -> Tensor:
         """The score of each class for the means of some maps: (Q, C) -> (Q, N)."""

@@ -54,7 +54,7 @@ def draw_explanation(explanation: Explanation, query_image: Source, support_imag
     room = fitted(query, (EDGE, TOP, EDGE + QUERY, TOP + QUERY))
     left = (EDGE, TOP, EDGE + room[2] - room[0], TOP + room[3] - room[1])
     sheet.paste(veiled(query, explanation), left)
-    shots = explanation.support_labels.bincount()[order[:ROWS]].clamp(2, COLUMNS).max()
+    shots = explanation.counts[order[:ROWS]].clamp(2, COLUMNS).max()
     start = WIDTH - EDGE - int(shots) * (SHOT + GAP) + GAP                                   # of the support pictures
     shown = place_support(sheet, explanation, support_images, order[:ROWS], start)
     draw_pairs(sheet, explanation, left, shown, colours)

@@ -1,0 +1,116 @@
+"""Of many classes a few are compared closely: a linear head names them, the method matches the picture with those.
+
+The head is one small product with the mean of the map. Only the maps of the classes that it names are read, so
+an answer costs about the same whether there are a hundred classes or ten thousand.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..methods.base import DescriptorMethod, Learnt, Method, check_map, compares_descriptors
+from ..methods.linear_head import LinearHead
+from .shots import Shots
+
+USUAL = 32                                                    # docs/results/shortlist.md
+
+
+def length_of(shortlist: int | None, method: Method, ways: int, adopts: bool = False) -> int:
+    """How many of so many classes are compared closely: `shortlist`, or by itself as many as never cost accuracy.
+
+    All of them for a method that compares no descriptors, and for one that `adopts` descriptors of unlabelled pictures.
+    """
+    able = compares_descriptors(method) and not adopts
+    if shortlist is None:
+        return min(USUAL, ways) if able else ways
+    if shortlist < 2:
+        raise InputError(f"shortlist is {shortlist}; at least two classes have to be compared")
+    if shortlist < ways and not able:
+        raise InputError(f"shortlist={shortlist} was given, but this method has no shorter way than to compare all "
+                         f"{ways} classes: leave it out")
+    return min(shortlist, ways)
+
+
+@dataclass(frozen=True)
+class Near:
+    """The classes that a picture is compared with closely, and what the method has learnt of those."""
+
+    classes: Tensor                                           # (L,)  ascending
+    rows: Tensor                                              # (n,)  of the support: their pictures
+    labels: Tensor                                            # (n,)  their places in `classes`
+    learnt: Learnt
+
+
+@dataclass(frozen=True)
+class Whole:
+    """All classes are compared with every picture."""
+
+    method: Method
+    learnt: Learnt
+    labels: Tensor                                            # (n,)  of the support
+
+    def scores(self, maps: Tensor, means: Tensor) -> Tensor:
+        """The method's scores: (Q, c, H, W), (Q, C) -> (Q, N)."""
+        return self.method.answer_kept(self.learnt, maps, means)
+
+    def near(self, mean: Tensor) -> Near:
+        """All classes, whatever the picture."""
+        return Near(torch.arange(int(self.labels.max()) + 1), torch.arange(len(self.labels)), self.labels, self.learnt)
+
+
+@dataclass(frozen=True)
+class Shortlist:
+    """Labelled pictures of many classes, of which `length` are compared closely with a picture."""
+
+    method: DescriptorMethod
+    support: Shots
+    head: LinearHead
+    length: int
+
+    @cached_property
+    def members(self) -> tuple[Tensor, list[int]]:
+        """The rows of the support class by class (n,), and where each class begins there; the end of the last."""
+        return self.support.labels.argsort(stable=True), [0, *self.support.labels.bincount().cumsum(0).tolist()]
+
+    def named(self, means: Tensor) -> Tensor:
+        """The most likely classes for the means of some pictures, ascending: (Q, C) -> (Q, L)."""
+        return self.head.scores(means).topk(self.length, dim=1).indices.sort(1).values
+
+    def near(self, mean: Tensor) -> Near:
+        """The classes to compare a picture with, and what is learnt of them: the mean of its map (C,) -> Near."""
+        return self.of_classes(self.named(mean[None])[0])
+
+    def of_classes(self, classes: Tensor) -> Near:
+        """What the method learns of some classes, ascending (L,)."""
+        order, starts = self.members
+        rows = [order[starts[one] : starts[one + 1]] for one in classes.tolist()]
+        labels = torch.arange(len(classes)).repeat_interleave(torch.tensor([len(some) for some in rows]))
+        maps = self.support.maps[torch.cat(rows)].float().to(self.head.centre.device)            # (n, c, H, W)
+        check_map("support", maps)
+        derived = self.method.narrowed(maps, labels.to(maps.device), self.head, classes)
+        shape = torch.Size([len(self.head.centre), *maps.shape[2:]])
+        return Near(classes, torch.cat(rows), labels, Learnt(derived, shape))
+
+    def scores(self, maps: Tensor, means: Tensor) -> Tensor:
+        """The method's scores, and estimates for classes beyond the shortlist: (Q, c, H, W), (Q, C) -> (Q, N)."""
+        return torch.cat([self.score(*picture) for picture in zip(maps.split(1), means.split(1), strict=True)])
+
+    def score(self, maps: Tensor, mean: Tensor) -> Tensor:
+        """The same for one picture: (1, c, H, W), (1, C) -> (1, N)."""
+        likely = self.head.scores(mean)[0]                                                       # (N,)
+        near = self.of_classes(likely.topk(self.length).indices.sort().values)
+        return estimated(self.method.answer_kept(near.learnt, maps, mean)[0], near.classes, likely)[None]
+
+
+def estimated(listed: Tensor, classes: Tensor, likely: Tensor) -> Tensor:
+    """Scores of all classes from those of a few: (L,), which they are (L,), what the head says of all (N,) -> (N,).
+
+    A class beyond the shortlist is as far below the lowest score in it as the head says, both in units of their spread.
+    """
+    near = likely[classes]                                                                       # (L,)
+    unit = listed.std() / near.std().clamp_min(1e-12)
+    scores = listed.amin() + unit * (likely - near.amin()).clamp(max=0)                          # (N,)
+    return scores.index_copy(0, classes, listed)
