@@ -102,7 +102,8 @@ def test_a_saved_shortlist_answers_the_same_to_the_bit(tmp_path):
 def test_maps_of_classes_that_are_not_listed_are_not_read(tmp_path, monkeypatch):
     fitted(shortlist=6).save(tmp_path / "a.dmn4")
     read = []
-    monkeypatch.setattr("dmn4.classify.maps.Maps.read", lambda maps: read.append(len(maps)) or maps.pieces[0][maps.place])
+    monkeypatch.setattr("dmn4.classify.maps.Maps.read",
+                        lambda maps: read.append(len(maps)) or maps.pieces[0][maps.place])
     again = load(tmp_path / "a.dmn4", Eye())
     assert not read
     again.predict(tiles(WAYS, 1, seed=1)[0][:2])

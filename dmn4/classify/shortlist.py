@@ -15,7 +15,7 @@ from ..methods.base import DescriptorMethod, Learnt, Method, check_map, compares
 from ..methods.linear_head import LinearHead
 from .shots import Shots
 
-USUAL = 32                                                    # docs/results/shortlist.md
+USUAL = 32                                                    # chosen with examples/choose_shortlist.py
 
 
 def length_of(shortlist: int | None, method: Method, ways: int, adopts: bool = False) -> int:

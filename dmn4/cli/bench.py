@@ -41,6 +41,18 @@ def evaluate(rounds: Rounds = 9, out: Out = Path("out/benchmark-evaluate.json"))
 
 
 @app.command()
+def classes(ways: Annotated[list[int] | None, typer.Option("--classes", min=2, help="How many; 10,000 take 5 GB.")]
+            = None, rounds: Rounds = 21, out: Out = Path("out/benchmark-classes.json")) -> None:
+    """Time learning, opening and asking classifiers of 5 to 10,000 classes, beside one look at the picture.
+
+    Example: dmn4 benchmark classes --classes 100 --classes 1000
+    """
+    from dmn4.benchmark.classes import benchmark_classes
+
+    benchmark_classes(ways or [5, 100, 1000, 10_000], rounds, out)
+
+
+@app.command()
 def bulk(megapixels: Annotated[float, typer.Option(help="Of the JPEGs.")] = 12,
          pictures: Annotated[int, typer.Option(help="In every round.", min=12)] = 240, rounds: Rounds = 3,
          memory_pictures: Annotated[int, typer.Option(help="Small ones, over which memory is watched.", min=12)]
