@@ -87,7 +87,7 @@ def kept_places(classifier: PlainClassifier, maps: Tensor) -> Tensor:
     """The patches that voted: (1, C, H, W) -> bool (1, H, W)."""
     from ..methods.neighbors import search
 
-    method, pool = classifier.parts_.method, classifier.learnt_.derived
+    method, pool = classifier.parts_.method, classifier.learnt_.near(maps.mean((2, 3))[0]).learnt.derived
     assert compares_descriptors(method)
     kept = method.keep(search(method.describe(maps, pool), pool, True, method.answers))          # (1, M)
     return kept.view(1, *maps.shape[2:]) if not method.pyramid else kept[:, : maps[0, 0].numel()].view_as(maps[:, 0])
@@ -99,6 +99,7 @@ def export_classifier(classifier: PlainClassifier, path: Path, pictures: Iterabl
     The graph is run on `pictures`, by default the labelled ones, and compared with the classifier.
     """
     check_exportable(classifier.parts_.backbone)
+    classifier = classifier.comparing_all()                   # a graph reads no file
     side = check_square(classifier.parts_.transform)
     names = ["probabilities", "known", "none_of_these", "kept"][: 4 if shows_patches(classifier) else 3]
     pixels = torch.zeros(1, side, side, 3, dtype=torch.uint8)

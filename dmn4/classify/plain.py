@@ -3,6 +3,7 @@
 import inspect
 import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -123,6 +124,15 @@ class PlainClassifier:
         learnt = method.learn_kept(support.maps.float().to(self.device), means, labels, **unlabelled)
         head = method.head_in(learnt) or fit_head(means, labels, [means.shape[1]], HEAD_PRIOR)
         return Whole(method, learnt, support.labels), head
+
+    def comparing_all(self) -> Self:
+        """The same classifier without a shortlist: every class is compared closely with every picture."""
+        if isinstance(self.learnt_, Whole):
+            return self
+        whole = copy(self)
+        whole.shortlist = len(self.classes_)
+        whole.learnt_, whole.head_ = whole._learn(whole.shots_)
+        return whole
 
     def _assemble(self, semi: bool) -> Parts:
         """The parts that the arguments name; with unlabelled pictures the method's semi-supervised twin."""
