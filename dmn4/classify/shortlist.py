@@ -13,6 +13,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..methods.base import DescriptorMethod, Learnt, Method, check_map, compares_descriptors
 from ..methods.linear_head import LinearHead
+from ..methods.vectors import class_means
 from .shots import Shots
 
 USUAL = 32                                                    # chosen with examples/choose_shortlist.py
@@ -75,6 +76,11 @@ class Shortlist:
         """The rows of the support class by class (n,), and where each class begins there; the end of the last."""
         return self.support.labels.argsort(stable=True), [0, *self.support.labels.bincount().cumsum(0).tolist()]
 
+    @cached_property
+    def middle(self) -> Tensor:
+        """The mean of the class means -> (C,)."""
+        return class_means(self.support.maps.means, self.support.labels).mean(0).to(self.head.centre.device)
+
     def named(self, means: Tensor) -> Tensor:
         """The most likely classes for the means of some pictures, ascending: (Q, C) -> (Q, L)."""
         return self.head.scores(means).topk(self.length, dim=1).indices.sort(1).values
@@ -90,7 +96,7 @@ class Shortlist:
         labels = torch.arange(len(classes)).repeat_interleave(torch.tensor([len(some) for some in rows]))
         maps = self.support.maps[torch.cat(rows)].float().to(self.head.centre.device)            # (n, c, H, W)
         check_map("support", maps)
-        derived = self.method.narrowed(maps, labels.to(maps.device), self.head, classes)
+        derived = self.method.narrowed(maps, labels.to(maps.device), self.middle, self.head, classes)
         shape = torch.Size([len(self.head.centre), *maps.shape[2:]])
         return Near(classes, torch.cat(rows), labels, Learnt(derived, shape))
 

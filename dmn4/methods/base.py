@@ -155,14 +155,14 @@ class DescriptorMethod(Method):
         """The support pool as this method's options make it: (n, C, H, W), (n,) -> SupportPool."""
         return pool_support(support, labels, self.shots, self.pyramid, self.centre)
 
-    def narrowed(self, maps: Tensor, labels: Tensor, head: LinearHead, classes: Tensor) -> SupportPool:
+    def narrowed(self, maps: Tensor, labels: Tensor, middle: Tensor, head: LinearHead, classes: Tensor) -> SupportPool:
         """What `derive` returns, for some of the classes, measured from the middle of all of them.
 
-        Maps of these classes (n, C, H, W) with labels 0..L-1 (n,), the linear head of all classes, and which of them
-        these are, ascending (L,).
+        Maps of these classes (n, C, H, W) with labels 0..L-1 (n,), the mean of the class means and the linear head of
+        all classes, and which of them these are, ascending (L,).
         """
-        middle = head.centre[: maps.shape[1]] if self.centre == "shots" else None
-        return pool_support(maps, labels, self.shots, self.pyramid, self.centre, middle)
+        known = middle[: maps.shape[1]] if self.centre == "shots" else None
+        return pool_support(maps, labels, self.shots, self.pyramid, self.centre, known)
 
     def head(self, means: Tensor, labels: Tensor) -> LinearHead:
         """The linear head that names the classes worth a close look: (n, C), (n,) -> LinearHead."""

@@ -59,8 +59,8 @@ class DMN4Linear(DMN4):
         head: LinearHead = learnt.derived.head
         return head
 
-    def narrowed(self, maps: Tensor, labels: Tensor, head: LinearHead, classes: Tensor) -> PoolWithHead:
-        return PoolWithHead(**vars(super().narrowed(maps, labels, head, classes)), head=head.some(classes))
+    def narrowed(self, maps: Tensor, labels: Tensor, middle: Tensor, head: LinearHead, classes: Tensor) -> PoolWithHead:
+        return PoolWithHead(**vars(super().narrowed(maps, labels, middle, head, classes)), head=head.some(classes))
 
     def head(self, means: Tensor, labels: Tensor) -> LinearHead:
         """The linear head for the means of labelled maps: (n, C), (n,) -> LinearHead."""
