@@ -49,6 +49,12 @@ def test_the_rule_is_the_one_that_was_measured():
     assert f"1 - {STRANGE} / ways" in text
 
 
+def test_the_law_of_dmn4_linear_is_the_one_that_was_measured():
+    text = MEASURED.with_name("photo-temperature.md").read_text()
+    line = re.search(r"power = (\S+) (\S+) ln\(ways\) (\S+) ln\(shots\)", text).groups()
+    assert [float(number) for number in line] == list(build_method("dmn4-linear").temperature_law)
+
+
 def test_more_shots_and_fewer_ways_are_surer():
     assert SPREADS.power(5, 5) < SPREADS.power(5, 1)
     assert SPREADS.power(2, 1) < SPREADS.power(20, 1)

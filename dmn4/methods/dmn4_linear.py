@@ -34,7 +34,7 @@ class DMN4Linear(DMN4):
 
     any_size = False
     only_votes = False
-    law = Law(-1.55, -0.17, -0.52)                        # docs/results/temperature-law.md
+    law = Law(-1.77, -0.12, -0.51)                        # docs/results/photo-temperature.md
 
     def __init__(self, channels: int | None = None, vote: str = "log-odds", shots: str = "union",
                  temperature: float = 1.0, pyramid: str = "", centre: str = "none", compared: int = 0,

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from PIL import Image
 from torch import Tensor
 
@@ -135,15 +136,13 @@ def spot(box: Box, boxes: Tensor, place: int) -> Point:
 
 
 def draw_sums(sheet: Sheet, explanation: Explanation, order: list[int], colours: dict[int, Colour], top: float) -> None:
-    """The class sums, a class a row: full bars for what counted, hollow ones for all places."""
-    after = mean_lead(explanation.scores, explanation.kept)
-    before = mean_lead(explanation.scores_before, explanation.masks["dn4"])
+    """The class sums, a class a row, as a full and a hollow bar."""
+    after, before, words = bars(explanation)
     longest = max(float(after.max()), float(before.max())) or 1.0
     left, right = EDGE + 200, WIDTH - EDGE - 90
     sheet.line_across(top, EDGE, WIDTH - EDGE)
     wide = sheet.text((EDGE, top + 14), "Class sums", 15, bold=True)
-    sheet.text((EDGE + wide + 12, top + 15), "per counted place, measured from the weakest class: "
-               "full, the places that count; hollow, all places (DN4)", 14, FAINT)
+    sheet.text((EDGE + wide + 12, top + 15), f"measured from the weakest class: {words}", 14, FAINT)
     sheet.text((WIDTH - EDGE, top + 15), "sum", 14, FAINT, "ra")
     for row, label in enumerate(order):
         y, colour = top + 46 + row * FOOT, colours.get(label, OTHER)
@@ -151,6 +150,20 @@ def draw_sums(sheet: Sheet, explanation: Explanation, order: list[int], colours:
         sheet.bar((left, y, left + (right - left) * after[label] / longest, y + 13), colour)
         sheet.bar((left, y + 16, left + (right - left) * before[label] / longest, y + 24), colour, hollow=True)
         sheet.text((WIDTH - EDGE, y + 12), f"{float(explanation.scores[label]):.2f}", 15, anchor="rm")
+
+
+def bars(explanation: Explanation) -> tuple[np.ndarray, np.ndarray, str]:
+    """The lengths of the full and of the hollow bar of each class (N,), and what they are, in words.
+
+    Beside a linear head the two parts of the score are shown, otherwise what the choice of patches changes.
+    """
+    if explanation.shares is not None:
+        one = torch.ones(1)
+        return (mean_lead(explanation.scores, one), mean_lead(explanation.head, one),
+                "full, votes of the patches and sight of the whole together; hollow, sight of the whole alone")
+    return (mean_lead(explanation.scores, explanation.kept),
+            mean_lead(explanation.scores_before, explanation.masks["dn4"]),
+            "full, the mean vote of the patches that count; hollow, of all patches")
 
 
 def mean_lead(scores: Tensor, mask: Tensor) -> np.ndarray:
