@@ -10,6 +10,7 @@ from toy_runs import RECIPES, TRAIN, VAL, run_stage
 
 from dmn4.data.samples import draw_clutter
 from dmn4.errors import InputError
+from dmn4.files import load_tensors
 from dmn4.recipes import Pretraining
 from dmn4.training.pretrain import (
     Logits,
@@ -114,7 +115,8 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_weights(
     with pytest.raises(InputError, match=r"the loss became (nan|inf) in step \d+; the last good weights are in"):
         pretrain(TRAIN, tmp_path, replace(RECIPE, lr=1e30, head="linear", schedule="constant"), val=VAL, save_every=0,
                  shown=False)
-    assert all(tensor.isfinite().all() for tensor in load_network(tmp_path).state_dict().values())
+    tensors, _ = load_tensors(tmp_path / "last.safetensors")              # finite, if too large for anybody to load
+    assert all(tensor.isfinite().all() for tensor in tensors.values())
 
 
 @pytest.mark.parametrize("more", [{"head": "frn"}, {"head": "nbnn"}, {"head": "arc", "vector": "flat"}])
