@@ -297,7 +297,7 @@ def test_work_that_takes_too_long_is_stopped(hold):
         hold.touch()
         assert "not done after 0.5 seconds" in error(client.post("/api/classifiers", **shots("red", "blue")), 504)
         worker.process.join(5)
-        assert worker.process.exitcode == -9
+        assert worker.process.exitcode in (-9, 255)              # killed; 255 where the fork server cannot tell
         assert client.get("/api/classifiers").json() == []
         hold.unlink()
 
@@ -382,7 +382,7 @@ def test_nobody_computes_for_a_classifier_that_is_gone(slow, hold):
     worker, = slow.app.state.service.pool.workers()
     slow.delete(f"/api/classifiers/{made['id']}")
     worker.process.join(5)
-    assert worker.process.exitcode == -9
+    assert worker.process.exitcode in (-9, 255)              # killed; 255 where the fork server cannot tell
     hold.unlink()
     assert slow.post("/api/classifiers", **shots("red", "blue")).status_code == 201
 
