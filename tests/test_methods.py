@@ -254,6 +254,18 @@ def test_gradients_reach_support_and_query(name):
         assert parameter.grad is None or parameter.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("name", those("trains"))
+def test_a_place_without_a_direction_sends_back_no_huge_gradient(name):
+    support, labels, query = draw(0, [0, 1])
+    with torch.no_grad():
+        support[0, :, 0, 0] = query[0, :, 1, 1] = 0                  # all of ReLU's outputs are off there
+    support.requires_grad_()
+    query.requires_grad_()
+    F.cross_entropy(build(name).train()(support, labels, query), torch.tensor([1, 0, 1])).backward()
+    largest = max(float(maps.grad.abs().max()) for maps in (support, query) if maps.grad is not None)
+    assert largest < 100                                             # a norm clamped to 1e-12 gives 1e8 and more
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_wrong_maps_and_labels_are_named(name):
     support, labels, query = draw(0, [0, 1])

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from ..errors import choose
 from .base import Method, positive
+from .descriptors import unit
 from .solvers import require_transport, transport
 from .vectors import class_means
 
@@ -87,4 +88,4 @@ def shares(weights: Tensor) -> Tensor:
 
 def centred_unit(rows: Tensor) -> Tensor:
     """Unit descriptors, each less the mean over its own channels: (n, M, C) -> (n, M, C)."""
-    return F.normalize(rows - rows.mean(-1, keepdim=True), dim=-1)
+    return unit(rows - rows.mean(-1, keepdim=True))

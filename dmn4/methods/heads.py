@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import choose
+from .descriptors import unit
 from .solvers import solve_each
 from .vectors import class_means, cosines
 
@@ -37,7 +38,7 @@ class CosineHead(nn.Module):
 
     def forward(self, rows: Tensor, labels: Tensor | None = None) -> Tensor:
         """(..., C) -> (..., n)"""
-        return F.normalize(rows, dim=-1) @ (self.scale * F.normalize(self.weight, dim=-1)).T    # few weights, many rows
+        return unit(rows) @ (self.scale * unit(self.weight)).T    # few weights, many rows
 
 
 class MarginHead(nn.Module):

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+
+from .descriptors import unit
 
 
 def pooled(maps: Tensor) -> Tensor:
@@ -40,4 +41,4 @@ def squared_distances(a: Tensor, b: Tensor) -> Tensor:
 
 def cosines(a: Tensor, b: Tensor) -> Tensor:
     """The cosine of every row of `a` with every row of `b`: (..., d), (N, d) -> (..., N)."""
-    return F.normalize(a, dim=-1) @ F.normalize(b, dim=-1).T
+    return unit(a) @ unit(b).T
