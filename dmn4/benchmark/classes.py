@@ -21,9 +21,10 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
+from ..classify.keeping import opened
 from ..classify.maps import Maps
 from ..classify.pictures import Pictures
-from ..classify.plain import PlainClassifier, opened
+from ..classify.plain import PlainClassifier
 from ..classify.shots import Shots
 from ..data.samples import draw_clutter
 from ..files import write_json

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from ..classify.plain import PlainClassifier, opened
+from ..classify.keeping import opened
+from ..classify.plain import PlainClassifier
 from ..files import check_regular
 from ..images.looks import batches
 from .addresses import is_remote

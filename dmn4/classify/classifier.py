@@ -6,7 +6,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from torch import nn
 
-from .plain import PlainClassifier, opened
+from .keeping import opened
+from .plain import PlainClassifier
 from .verdict import Judgement
 
 __all__ = ["FewShotClassifier", "Judgement", "load"]

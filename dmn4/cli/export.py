@@ -23,7 +23,8 @@ def export(model: Annotated[Path | None, typer.Argument(metavar="MODEL", help="A
     """Write a classifier as one ONNX graph: a picture in, probabilities, "none of these" and kept patches out."""
     from dmn4.backbones.onnxgraph import OPSET
     from dmn4.classify.export import export_backbone, export_classifier
-    from dmn4.classify.plain import PlainClassifier, opened
+    from dmn4.classify.keeping import opened
+    from dmn4.classify.plain import PlainClassifier
 
     if (model is None) == (backbone is None):
         raise InputError("give a model file, or --backbone NAME to write a network alone")

@@ -28,7 +28,8 @@ def suggest(paths: Annotated[list[Path], typer.Argument(metavar="[MODEL] IMAGES"
             = "efficientnet_lite0") -> None:
     """Choose the pictures whose labels would help most, the most useful first; without a model, a varied first set."""
     from dmn4.classify.cells import on_screen, table_text
-    from dmn4.classify.plain import PlainClassifier, opened
+    from dmn4.classify.keeping import opened
+    from dmn4.classify.plain import PlainClassifier
     from dmn4.classify.sorting import gather, readable_files
     from dmn4.files import write_file
 
@@ -53,7 +54,8 @@ def suspects(model: Model,
              ) -> None:
     """Show labelled pictures that the others would name differently, worst first; one line each."""
     from dmn4.classify.cells import on_screen, table_text
-    from dmn4.classify.plain import PlainClassifier, opened
+    from dmn4.classify.keeping import opened
+    from dmn4.classify.plain import PlainClassifier
     from dmn4.files import write_file
 
     classifier = opened(PlainClassifier, model)

@@ -112,7 +112,8 @@ def predict(model: Annotated[str, typer.Argument(metavar="MODEL", help="A file t
             device: bulk.Device = None, column: bulk.Column = None, format: bulk.Format = "parquet") -> None:    # noqa: A002
     """Name the class of every picture, one line each; an unreadable one is a line with its error."""
     from dmn4.classify import predictions, sorting
-    from dmn4.classify.plain import PlainClassifier, opened
+    from dmn4.classify.keeping import opened
+    from dmn4.classify.plain import PlainClassifier
     from dmn4.classify.sorted_folder import SortedFolder
     from dmn4.data.folders import existing_folder
 
@@ -171,7 +172,8 @@ def explain(model: Model, image: Annotated[Path, typer.Argument(metavar="IMAGE",
             reject: Annotated[str | None, typer.Option("--reject", metavar="[SHARE]", help="As in `dmn4 predict`.")]
             = None) -> None:
     """Draw why a picture is given its class: which patches counted, and what they matched."""
-    from dmn4.classify.plain import PlainClassifier, opened
+    from dmn4.classify.keeping import opened
+    from dmn4.classify.plain import PlainClassifier
     from dmn4.evidence.draw import draw_explanation
 
     classifier = opened(PlainClassifier, model)

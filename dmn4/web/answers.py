@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from .store import Access, Classifier, Revision
 
 if TYPE_CHECKING:
-    from ..classify.plain import Judgement
+    from ..classify.verdict import Judgement
 
 Rule = Literal["dn4", "mn4", "dmn4"]
 RULES = ("dn4", "mn4", "dmn4")                                # what the page can show, and a model file may name
