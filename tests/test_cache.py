@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dmn4.data import cache
+from dmn4.data import cache, entries
 from dmn4.data.cache import cache_folder, cached_bytes, clear, decoded, decoded_folder
 from dmn4.data.folders import ImageSet, read_folder
 from dmn4.errors import InputError
@@ -201,7 +201,7 @@ def test_a_cache_folder_that_cannot_be_written_is_named(photos, monkeypatch):
 
 
 def test_a_full_disk_is_told_before_the_work(photos, monkeypatch):
-    monkeypatch.setattr(cache.shutil, "disk_usage", lambda folder: SimpleNamespace(free=9))
+    monkeypatch.setattr(entries.shutil, "disk_usage", lambda folder: SimpleNamespace(free=9))
     with pytest.raises(InputError, match=r"decoded pictures need .* GB free; set DMN4_CACHE"):
         decoded(read_folder(photos), 16)
 
@@ -267,14 +267,14 @@ def test_a_partial_entry_in_a_cache_that_can_only_be_read_is_filled_in_memory(ph
     path.write_bytes(b"words")
     with pytest.warns(UserWarning, match="left out"):
         decoded(read_folder(photos), 16)
-    opened = cache._open
+    opened = entries._open
 
     def read_only(folder, mode, shape):
         if mode == "r+":
             raise PermissionError
         return opened(folder, mode, shape)
 
-    monkeypatch.setattr(cache, "_open", read_only)
+    monkeypatch.setattr(entries, "_open", read_only)
     with pytest.warns(UserWarning, match="left out"):
         assert len(decoded(read_folder(photos), 16)) == 11
 

@@ -54,31 +54,25 @@ def _rows(path: Path) -> list[list[str]]:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture of iNaturalist: where it lies below the root."""
-
     id: int
-    file_name: str
+    file_name: str                                                 # below the root
 
 
 @dataclass(frozen=True)
 class Box:
-    """A box: which picture shows a member of which category."""
-
     image_id: int
     category_id: int
 
 
 @dataclass(frozen=True)
 class Category:
-    """A class of iNaturalist."""
-
     id: int
     supercategory: str
 
 
 @dataclass(frozen=True)
 class Boxes:
-    """The parts of `train_2017_bboxes.json` that are read."""
+    """The parts of `train_2017_bboxes.json` that are read: a box says which picture shows which category."""
 
     images: list[Picture]
     annotations: list[Box]
