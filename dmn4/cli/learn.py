@@ -1,9 +1,8 @@
-"""dmn4 pretrain | train | average | evaluate | compare | reproduce."""
+"""dmn4 pretrain | train | average."""
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import fields
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
@@ -11,8 +10,6 @@ import typer
 
 from dmn4.memory import keep_freed_memory
 from dmn4.recipes import PRETRAINING, TRAINING, Pretraining, Recipe, Training, adjusted
-
-from . import bulk
 
 Data = Annotated[Path, typer.Argument(help="data set with train, val and test classes, or the word `drawn`")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="run folder")]
@@ -30,9 +27,6 @@ def register(app: typer.Typer) -> None:
     app.command("pretrain")(pretrain)
     app.command("train")(train)
     app.command("average")(average)
-    app.command("evaluate")(evaluate)
-    app.command("compare")(compare)
-    app.command("reproduce")(reproduce)
 
 
 def with_settings(kind: type[Recipe]) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -63,6 +57,17 @@ def start_fabric(accelerator: str, devices: int, nodes: int, precision: Any) -> 
     return fabric
 
 
+def run_stage(stage: Callable[..., Any], data: Path, val_split: str, out: Path, recipe: Recipe, **how: Any) -> None:
+    """Train on the train classes of a data set; say where the results are, or how a stopped training goes on."""
+    from dmn4.data.layouts import open_split
+
+    keep_freed_memory()
+    val = open_split(data, val_split) if val_split else None
+    run = stage(open_split(data, "train"), out, recipe, val=val, **how)
+    typer.echo(f"stopped and saved; go on with the same command and --resume ({run.folder})" if run.stopping else
+               f"done: {run.folder} (log.csv, curves.png, card.json, backbone.safetensors)")
+
+
 @with_settings(Pretraining)
 def pretrain(data: Data, out: Out = Path("runs/pretrain"), recipe: Annotated[str, typer.Option(
              help=f"named settings: {', '.join(PRETRAINING)}")] = "conv4-cpu", resume: Resume = False,
@@ -73,16 +78,12 @@ def pretrain(data: Data, out: Out = Path("runs/pretrain"), recipe: Annotated[str
 
     Example: dmn4 pretrain data/cub -o runs/cub --epochs 30
     """
-    from dmn4.data.layouts import open_split
     from dmn4.errors import choose
-    from dmn4.training.pretrain import pretrain as run
+    from dmn4.training.pretrain import pretrain as stage
 
     chosen = adjusted(PRETRAINING[choose("recipe", recipe, PRETRAINING)], **(settings or {}))
-    keep_freed_memory()
-    fabric = start_fabric(accelerator, devices, nodes, precision)
-    done = run(open_split(data, "train"), out, chosen, val=open_split(data, val_split) if val_split else None,
-               resume=resume, fabric=fabric, save_every=save_every)
-    report(done)
+    run_stage(stage, data, val_split, out, chosen, resume=resume, save_every=save_every,
+              fabric=start_fabric(accelerator, devices, nodes, precision))
 
 
 @with_settings(Training)
@@ -95,22 +96,12 @@ def train(data: Data, out: Out = Path("runs/train"), recipe: Annotated[str, type
 
     Example: dmn4 train data/cub -o runs/cub-dmn4 --method dmn4 --weights runs/cub/backbone.safetensors
     """
-    from dmn4.data.layouts import open_split
     from dmn4.errors import choose
-    from dmn4.training.train import train as run
+    from dmn4.training.train import train as stage
 
     chosen = adjusted(TRAINING[choose("recipe", recipe, TRAINING)], **(settings or {}))
-    keep_freed_memory()
-    fabric = start_fabric(accelerator, devices, nodes, precision)
-    done = run(open_split(data, "train"), out, chosen, val=open_split(data, val_split) if val_split else None,
-               resume=resume, fabric=fabric, save_every=save_every)
-    report(done)
-
-
-def report(run: Any) -> None:
-    """Say where the results of a training are, or how it goes on if it was stopped."""
-    typer.echo(f"stopped and saved; go on with the same command and --resume ({run.folder})" if run.stopping else
-               f"done: {run.folder} (log.csv, curves.png, card.json, backbone.safetensors)")
+    run_stage(stage, data, val_split, out, chosen, resume=resume, save_every=save_every,
+              fabric=start_fabric(accelerator, devices, nodes, precision))
 
 
 def average(runs: Annotated[list[Path], typer.Argument(help="run folders, or files of weights, of one backbone")],
@@ -129,187 +120,3 @@ def average(runs: Annotated[list[Path], typer.Argument(help="run folders, or fil
         raise InputError(f"{str(runs[0])!r} alone has no mean; name at least two trainings")
     average_backbones(runs, out)
     typer.echo(f"{out}: the mean of {len(runs)} trainings; dmn4 evaluate DATA --split val --weights {out} measures it")
-
-
-# ------------------------------------------------------------------------------------------------- evaluate and compare
-
-Split = Annotated[str, typer.Option(help="classes that the episodes come from")]
-Ways = Annotated[int, typer.Option(help="classes in an episode")]
-Shots = Annotated[int, typer.Option(help="support images of each class")]
-Queries = Annotated[int, typer.Option(help="query images of each class")]
-Episodes = Annotated[int, typer.Option(help="episodes in a repeat (the paper: 10000)")]
-Repeats = Annotated[int, typer.Option(help="repeats, each with its own seed (the paper: 10)")]
-Seed = Annotated[int, typer.Option(help="seed of the episodes")]
-Unlabelled = Annotated[int, typer.Option(help="unlabelled images of each class (semi-supervised methods)")]
-Distractors = Annotated[int, typer.Option(help="further classes that only give unlabelled images")]
-Labelled = Annotated[float, typer.Option(help="labelled share of each class; the rest gives the unlabelled images")]
-Kind = Annotated[str, typer.Option("--backbone", help="name:option=value,... (default: conv4, or what a run was "
-                                                     "trained with, whose options these come on top of)")]
-Formula = Annotated[str, typer.Option(help="half-width of the interval: t or normal")]
-BaseSplit = Annotated[str, typer.Option(help="base classes, for methods that train at test time (empty: none)")]
-Mirror = Annotated[bool, typer.Option("--mirror", help="see every picture with its mirror image: both are shots, and "
-                                                       "the scores of both queries are added")]
-Memory = Annotated[float, typer.Option(help="gigabytes of maps kept in memory; more lie in a file")]
-
-
-def evaluate(data: Data, weights: Annotated[str, typer.Option(help="run folder, weights file, or shipped name")] = "",
-             backbone: Kind = "",
-             method: Annotated[list[str] | None, typer.Option(
-                 help="name:option=value,...; may be repeated (default: what the run was trained with)")] = None,
-             out: Out = Path("runs/evaluate"), split: Split = "test", ways: Ways = 5, shots: Shots = 1,
-             queries: Queries = 15, episodes: Episodes = 10_000, repeats: Repeats = 1, seed: Seed = 0,
-             unlabelled: Unlabelled = 0, distractors: Distractors = 0, labelled: Labelled = 1.0, formula: Formula = "t",
-             base_split: BaseSplit = "", mirror: Mirror = False, memory: Memory = 4.0, resume: Resume = False,
-             engine: bulk.PlayEngine = "local", address: bulk.Address = None, workers: bulk.PlayWorkers = None) -> None:
-    """Accuracy of methods on one backbone, over episodes of a split.
-
-    Example: dmn4 evaluate data/cub --weights runs/cub --method dmn4 --method dn4 --shots 5
-    """
-    from dmn4.bulk.play import player
-    from dmn4.data.layouts import open_split
-    from dmn4.evaluation.contenders import load_trained
-    from dmn4.evaluation.evaluate import Protocol
-    from dmn4.evaluation.evaluate import evaluate as run
-
-    keep_freed_memory()
-    trained = load_trained(weights, backbone)
-    contenders = {name or "as trained": trained.with_method(name) for name in method or [""]}
-    protocol = Protocol(ways, shots, queries, episodes, repeats, seed, unlabelled, distractors, labelled)
-    results = run(open_split(data, split), contenders, protocol, out, resume=resume,
-                  base=open_split(data, base_split) if base_split else None, in_memory=1e9 * memory,
-                  mirror=mirror, play=player(engine, address, workers))
-    print_results(results, formula, out)
-
-
-def print_results(results: Any, formula: str, out: Path) -> None:
-    """Show the accuracies as a table, or how a stopped evaluation goes on."""
-    from rich.console import Console
-    from rich.table import Table
-
-    if not results.is_complete:
-        typer.echo(f"stopped and saved; go on with the same command and --resume ({out})")
-        return
-    protocol = results.protocol
-    table = Table("method", "accuracy %", caption=f"{protocol.ways}-way {protocol.shots}-shot, {protocol.repeats} x "
-                  f"{protocol.episodes} episodes, 95 % interval ({formula}); {out / 'card.json'}")
-    for name in results.values:
-        table.add_row(name, str(results.accuracy(name, formula)))
-    Console().print(table)
-    typer.echo(f"data: {results.data}")
-
-
-def compare(data: Data, contenders: Annotated[list[str], typer.Argument(
-            help="[RUN@]METHOD[:option=value,...], two or more; the first is what the others are compared with; "
-                 "`all` stands for every method not named")],
-            weights: Annotated[str, typer.Option(help="run folder, weights file or name for those without RUN@")] = "",
-            backbone: Kind = "",
-            out: Out = Path("runs/compare"), split: Split = "test", ways: Ways = 5, shots: Shots = 1,
-            queries: Queries = 15, episodes: Episodes = 1000, repeats: Repeats = 1, seed: Seed = 0,
-            formula: Formula = "t", base_split: BaseSplit = "", mirror: Mirror = False, memory: Memory = 4.0,
-            resume: Resume = False, engine: bulk.PlayEngine = "local", address: bulk.Address = None,
-            workers: bulk.PlayWorkers = None) -> None:
-    """Runs, methods or votes on the same episodes: intervals, paired differences, a picture.
-
-    Example: dmn4 compare data/cub dn4 mn4 dmn4 dmn4:vote=rank --weights runs/cub
-    """
-    from dmn4.bulk.play import player
-    from dmn4.data.layouts import open_split
-    from dmn4.errors import InputError
-    from dmn4.evaluation.compare import compare as rows_of
-    from dmn4.evaluation.compare import parse_contenders, save
-    from dmn4.evaluation.evaluate import Protocol
-    from dmn4.evaluation.evaluate import evaluate as run
-
-    keep_freed_memory()
-    entered = parse_contenders(contenders, weights, backbone)
-    if len(entered) < 2:
-        raise InputError(f"{contenders[0]!r} alone cannot be compared; name at least two, such as dn4 dmn4")
-    results = run(open_split(data, split), entered, Protocol(ways, shots, queries, episodes, repeats, seed), out,
-                  resume=resume, base=open_split(data, base_split) if base_split else None, in_memory=1e9 * memory,
-                  mirror=mirror, play=player(engine, address, workers))
-    if not results.is_complete:
-        print_results(results, formula, out)
-        return
-    rows = rows_of(results, formula, [name for name, one in entered.items() if one.facts.get("untrained")])
-    save(rows, out)
-    print_comparison(rows, out)
-    typer.echo(f"data: {results.data}")
-
-
-def print_comparison(rows: Any, out: Path) -> None:
-    """Show the rows of a comparison as a table."""
-    from rich.console import Console
-    from rich.table import Table
-
-    from dmn4.evaluation.compare import cells, footnote
-
-    table = Table("method", "accuracy %", "difference", "p", "tighter",
-                  caption="; ".join(filter(None, [
-                      f"differences are paired, to the first row; tighter: than of two separate evaluations; {out}",
-                      footnote(rows)])))
-    for row in rows:
-        table.add_row(row.label, str(row.accuracy), *cells(row.difference))
-    Console().print(table)
-
-
-# ------------------------------------------------------------------------------------------------------------ reproduce
-
-def reproduce(name: Annotated[str, typer.Argument(help="table or figure; see --list")] = "",
-              budget: Annotated[str, typer.Option(help="tiny (minutes), cpu (hours on two cores) or paper")] = "tiny",
-              data: Annotated[list[str] | None, typer.Option(help="NAME=FOLDER; may be repeated")] = None,
-              weights: Annotated[list[str] | None, typer.Option(
-                  help="DATA=RUN or DATA/BACKBONE=RUN: a figure uses these weights; may be repeated")] = None,
-              out: Out = Path("runs/reproduce"),
-              picture: Annotated[bool, typer.Option("--picture", help="draw what classes adopt (semi only)")] = False,
-              plan: Annotated[bool, typer.Option("--plan", help="only say what each cell trains")] = False,
-              show_list: Annotated[bool, typer.Option("--list", help="name what can be reproduced")] = False) -> None:
-    """Measure a table of the paper; goes on where it stopped.
-
-    Example: dmn4 reproduce odm --budget cpu --data cub=data/cub
-    """
-    from dmn4.backbones import BACKBONES
-    from dmn4.errors import InputError, choose
-    from dmn4.reproduce import ENTRIES, Workshop
-    from dmn4.reproduce.figures import FIGURES
-    from dmn4.reproduce.plans import BUDGETS
-    from dmn4.reproduce.sheets import DATA
-    from dmn4.reproduce.workshop import plan_table
-
-    if show_list or not name:
-        typer.echo("\n".join(f"{key:16} {entry.about}" for key, entry in ENTRIES.items()))
-        return
-    folders = read_pairs("--data", data, DATA)
-    given = read_pairs("--weights", weights, [f"{one}/{network}" for one in DATA for network in BACKBONES],
-                       usual="/conv4")
-    if given and name not in FIGURES:
-        raise InputError(f"--weights goes with {', '.join(FIGURES)}; {name!r} trains its own")
-    entry = ENTRIES[choose("table or figure", name, ENTRIES)]
-    workshop = Workshop(out, choose("budget", budget, BUDGETS), folders, given=given)
-    run = partial(plan_table, entry=entry) if plan else entry.picture if picture else entry.run
-    if run is None:
-        having = ", ".join(key for key, one in ENTRIES.items() if one.picture)
-        raise InputError(f"--picture goes with {having}, not with {name!r}")
-    keep_freed_memory()
-    print_page(run(workshop, name))
-
-
-def read_pairs(flag: str, texts: list[str] | None, names: Iterable[str], usual: str = "") -> dict[str, str]:
-    """NAME=VALUE pairs of a flag, their names checked; one without a slash ends as `usual` says."""
-    from dmn4.errors import InputError, choose
-
-    found, known = {}, list(names)
-    for text in texts or []:
-        which, equals, value = text.partition("=")
-        if not equals:
-            raise InputError(f"cannot read {flag} {text!r}; write NAME=VALUE with one of {', '.join(known)}")
-        found[choose(flag, which if "/" in which else which + usual, known)] = value
-    return found
-
-
-def print_page(path: Path) -> None:
-    """Show a Markdown page and say where it is."""
-    from rich.console import Console
-    from rich.markdown import Markdown
-
-    Console().print(Markdown(path.read_text()))
-    typer.echo(f"{path} and {path.with_suffix('.html')}")
