@@ -9,6 +9,7 @@ from toy_pictures import Eye, labelled
 from dmn4.classify.classifier import FewShotClassifier
 from dmn4.classify.held_out import judge_held_out, place_in_class
 from dmn4.cli import main
+from dmn4.errors import InputError
 
 
 def flipped(wrong: dict[int, str], shots: int = 5) -> FewShotClassifier:
@@ -79,3 +80,33 @@ def test_the_command_names_the_file_of_a_suspect(home, tmp_path, capsys):  # noq
     code, _, messages = run(["suspects", model, home / "photos"], capsys)
     assert code == 2
     assert "are not those of the model" in messages
+
+
+def test_a_wrong_label_is_put_right():
+    classifier = flipped({1: "blue"})
+    right = flipped({})
+    classifier.relabel(1, "red")
+    assert classifier.suspects() == []
+    assert classifier.shots_.labels.tolist() == right.shots_.labels.tolist()
+    pictures, _ = labelled(2, noise=40)
+    assert classifier.predict_proba(pictures).tolist() == right.predict_proba(pictures).tolist()
+
+
+def test_a_picture_is_removed_as_if_it_had_never_been_there():
+    pictures, names = labelled(4, noise=15)
+    without = FewShotClassifier(backbone=Eye()).fit(pictures[:2] + pictures[3:], names[:2] + names[3:])
+    removed = FewShotClassifier(backbone=Eye()).fit(pictures, names).relabel(2, None)
+    assert removed.pictures_ == without.pictures_
+    assert removed.decision_function(pictures).tolist() == without.decision_function(pictures).tolist()
+
+
+def test_a_label_can_found_a_class_and_the_last_picture_of_one_takes_it_along():
+    pictures, names = labelled(1)
+    classifier = FewShotClassifier(backbone=Eye()).fit(pictures, names)
+    assert classifier.relabel(0, "violet").classes_.tolist() == ["blue", "green", "violet"]
+    assert classifier.predict([pictures[0]]).tolist() == ["violet"]
+    assert classifier.relabel(0, None).classes_.tolist() == ["blue", "green"]
+    with pytest.raises(InputError, match="only 'blue' is left; a classifier needs at least two"):
+        classifier.relabel(0, None)
+    with pytest.raises(InputError, match="there is no picture 2; the last one is 1"):
+        classifier.relabel(2, "blue")

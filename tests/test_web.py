@@ -14,6 +14,7 @@ from toy_service import Patches, picture, shots
 
 import dmn4
 from dmn4.classify.classifier import FewShotClassifier
+from dmn4.classify.verdict import percent
 from dmn4.cli import main
 from dmn4.errors import InputError
 from dmn4.web import sample
@@ -96,6 +97,45 @@ def test_an_explanation_is_under_the_rule_that_was_asked_for(client, known, rule
     assert why["method"] == rule
     kept = [place for place, one in enumerate(why["descriptors"]) if one["kept"]]
     assert kept == why["rules"][rule]["kept"]
+
+
+def test_the_verdict_is_written_as_everywhere(client, known, tmp_path):
+    (tmp_path / "colours.dmn4").write_bytes(client.get(f"{known}/model").content)
+    classifier = dmn4.load(tmp_path / "colours.dmn4", backbone=Patches())
+    for asked in (picture("red", 9), picture("grey", 3)):
+        said = client.post(f"{known}/predictions", files={"picture": asked}).json()
+        [verdict] = classifier.verdicts(classifier._judged([asked])[0], reject=True, coverage=0.9)
+        assert (said["line"], said["words"], said["chance"], said["others"], said["doubtful"]) == (
+            verdict.line, verdict.words, verdict.chance, verdict.others, verdict.doubtful)
+        assert said["perhaps"] == classifier.predict_set([asked])[0]
+        assert said["percents"] == {label: percent(chance) for label, chance in said["probabilities"].items()}
+
+
+def test_labels_that_look_wrong_are_found_and_put_right(client):
+    sent = shots("red", "blue", each=5)
+    sent["data"]["labels"][1] = "blue"
+    known = "/api/classifiers/" + client.post("/api/classifiers", **sent).json()["id"]
+    [suspect] = client.get(f"{known}/suspects").json()
+    assert (suspect["picture"], suspect["label"], suspect["looks_like"]) == (1, "blue", "red")
+    assert suspect["percent"].endswith(" %")
+    right = client.put(f"{known}/shots/1", params={"revision": 1}, data={"label": suspect["looks_like"]}).json()
+    assert [one["pictures"] for one in right["classes"]] == [[5, 6, 7, 8, 9], [0, 1, 2, 3, 4]]
+    assert client.get(f"{known}/suspects").json() == []
+    assert client.get(f"{known}/revisions").json()[0]["what"] == "picture 1 is red"
+    assert "look again" in error(client.delete(f"{known}/shots/1", params={"revision": 1}), 409)
+    left = client.delete(f"{known}/shots/1", params={"revision": 2}).json()
+    assert [one["pictures"] for one in left["classes"]] == [[4, 5, 6, 7, 8], [0, 1, 2, 3]]
+    assert "there is no picture 9" in error(client.delete(f"{known}/shots/9"), 404)
+
+
+def test_pictures_unlike_what_was_learnt_are_suggested_first(client):
+    known = "/api/classifiers/" + client.post("/api/classifiers", **shots("red", "blue")).json()["id"]
+    asked = [("pictures", picture(colour, 7)) for colour in ("red", "green", "blue", "red")]
+    places = client.post(f"{known}/suggestions", data={"count": 2}, files=asked).json()
+    assert places[0] == 1
+    assert len(set(places)) == 2
+    assert client.get(known).json()["revision"] == 1
+    assert "200 are the most" in error(client.post(f"{known}/suggestions", files=asked[:1] * 201), 413)
 
 
 def test_classes_grow_and_are_forgotten(client, known):

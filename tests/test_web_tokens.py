@@ -21,6 +21,8 @@ FREE = ("/healthz", "/readyz")
 ASKED = {"picture": picture("red", 9)}
 BODIES = {"/api/classifiers": shots("red", "blue"), "/api/models": {"files": {"model": b"none"}},
           "/api/classifiers/{classifier}/shots": {"data": {"labels": ["red"]}, "files": {"pictures": ASKED["picture"]}},
+          "/api/classifiers/{classifier}/shots/{number}": {"data": {"label": "lime"}},
+          "/api/classifiers/{classifier}/suggestions": {"files": {"pictures": ASKED["picture"]}},
           "/api/classifiers/{classifier}/predictions": {"files": ASKED},
           "/api/classifiers/{classifier}/explanations": {"files": ASKED},
           "/api/classifiers/{classifier}/shares/{token}": {"data": {"may": "teach"}}}
@@ -93,10 +95,11 @@ def test_what_is_shared_to_be_read_can_be_asked_and_not_changed(service, anns):
     assert client.put(f"{path}/shares/bob", headers=headers["ann"]).json() == {"token": "bob", "may": "read"}
     assert client.get(path, headers=headers["bob"]).json()["access"] == "read"
     assert client.post(f"{path}/predictions", headers=headers["bob"], files=ASKED).json()["label"] == "red"
-    for method, rest in (("POST", "/shots"), ("DELETE", "/classes/red"), ("DELETE", ""), ("GET", "/shares"),
+    for method, rest in (("POST", "/shots"), ("PUT", "/shots/{number}"), ("DELETE", "/shots/{number}"),
+                         ("DELETE", "/classes/red"), ("DELETE", ""), ("GET", "/shares"),
                          ("PUT", "/shares/bob"), ("POST", "/revisions/1")):
         body = BODIES.get(f"/api/classifiers/{{classifier}}{rest}", {})
-        assert client.request(method, path + rest, headers=headers["bob"], **body).status_code == 403, rest
+        assert client.request(method, path + filled(rest), headers=headers["bob"], **body).status_code == 403, rest
     assert client.delete(f"{path}/shares/bob", headers=headers["ann"]).status_code == 204
     assert client.get(path, headers=headers["bob"]).status_code == 404
 

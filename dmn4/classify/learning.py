@@ -81,6 +81,28 @@ class Learner:
         shots, stay = self.shots_.without(names.index(label))
         return self._keep(np.delete(self.classes_, names.index(label)), shots, self.pictures_.chosen(stay))
 
+    def relabel(self, picture: int, label: Hashable | None) -> Self:
+        """Give a labelled picture, by its number, another label, known or new; None removes the picture.
+
+        A class that is left without pictures goes; after a removal the pictures behind it move up by one.
+        """
+        check_fitted(self)
+        if not 0 <= picture < len(self.pictures_):
+            raise InputError(f"there is no picture {picture}; the last one is {len(self.pictures_) - 1}")
+        classes, shots, pictures = self.classes_, self.shots_, self.pictures_
+        if label is None:
+            shots = shots.without_picture(picture)
+            pictures = pictures.chosen(number for number in range(len(pictures)) if number != picture)
+        else:
+            classes, numbers = np.unique(joined_labels(classes, checked_labels([label])), return_inverse=True)
+            renumbered = torch.from_numpy(numbers)
+            shots = shots.renamed(renumbered[:-1]).moved(picture, int(renumbered[-1]))
+        shots, stay = shots.closed_up()
+        if len(stay) < 2:
+            raise InputError(f"without this picture only {classes.tolist()[stay.item()]!r} is left; "
+                             "a classifier needs at least two classes")
+        return self._keep(classes[stay.numpy()], shots, pictures)
+
     def _keep(self, classes: np.ndarray, shots: Shots, pictures: Pictures) -> Self:
         """Take these as what was learnt, and calibrate anew."""
         self.classes_, self.shots_, self.pictures_ = classes, shots, pictures

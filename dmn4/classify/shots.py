@@ -47,6 +47,20 @@ class Shots:
         stay, image = left.image.unique(return_inverse=True)
         return Shots(left.maps, left.labels - (left.labels > label).long(), left.look, image), stay.tolist()
 
+    def moved(self, image: int, label: int) -> "Shots":
+        """The same rows, those of one picture with another label."""
+        return Shots(self.maps, self.labels.where(self.image != image, label), self.look, self.image)
+
+    def without_picture(self, image: int) -> "Shots":
+        """The rows of all other pictures, numbered anew."""
+        left = self.rows(self.image != image)
+        return Shots(left.maps, left.labels, left.look, left.image - (left.image > image).long())
+
+    def closed_up(self) -> tuple["Shots", Tensor]:
+        """Labels numbered anew without those that no row has; and the labels that stay, in order."""
+        stay, labels = self.labels.unique(return_inverse=True)
+        return Shots(self.maps, labels, self.look, self.image), stay
+
     def renamed(self, labels: Tensor) -> "Shots":
         """The same rows with other labels: the new one of each class (N,)."""
         return Shots(self.maps, labels[self.labels], self.look, self.image)

@@ -11,6 +11,8 @@ from ..errors import InputError
 USUAL_SHARE = 0.1                                             # of the known pictures that may be refused
 NONE = "none of these"
 SURE = 0.995                                                  # a larger probability is written "> 99 %"
+CLEAR = 0.9                                                   # a smaller probability is worth a look
+NAMED = 3                                                     # other classes that are named; of more the number is told
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,19 @@ class Verdict:
     def line(self) -> str:
         """The verdict in one line: "wren (87 %)", or "none of these (nearest: wren, 41 %)"."""
         return f"{self.words} ({self.chance})"
+
+    @property
+    def others(self) -> str:
+        """The other classes of its set in words: "or perhaps lemon, orange", "or perhaps any of 12 others"."""
+        others = [str(label) for label in self.perhaps if label != self.nearest]
+        if len(others) > NAMED:
+            return f"or perhaps any of {len(others)} others"
+        return f"or perhaps {', '.join(others)}" if others else ""
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether a person should look: it is none of these, or less than nine in ten sure."""
+        return self.label is None or self.probability < CLEAR
 
 
 def percent(probability: float) -> str:

@@ -1,5 +1,6 @@
 """What the service answers, as its OpenAPI description shows it."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -7,7 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from .store import Access, Classifier, Revision
 
 if TYPE_CHECKING:
-    from ..classify.verdict import Judgement
+    from ..classify.suspects import Suspect as Found
+    from ..classify.verdict import Judgement, Verdict
 
 Rule = Literal["dn4", "mn4", "dmn4"]
 RULES = ("dn4", "mn4", "dmn4")                                # what the page can show, and a model file may name
@@ -97,7 +99,10 @@ class Health(BaseModel):
 
 
 class Prediction(BaseModel):
-    """What is said of a picture. `label` is the most probable class even if `none_of_these` holds."""
+    """What is said of a picture. `label` is the most probable class even if `none_of_these` holds.
+
+    `line`, `words`, `chance` and `others` are the verdict as everything in the package writes it.
+    """
 
     label: str
     none_of_these: bool
@@ -105,6 +110,26 @@ class Prediction(BaseModel):
     known: Annotated[float | None, Field(description="share of known pictures that fit no better; null: unknown")]
     probabilities: dict[str, float]
     scores: Annotated[dict[str, float], Field(description="phi(x, c) of the method")]
+    perhaps: Annotated[list[str], Field(description="the classes that hold its own nine times in ten, the most "
+                                                    "probable first; all, if too few pictures were held out")]
+    doubtful: Annotated[bool, Field(description="worth a look: none of these, or less than nine in ten sure")]
+    line: Annotated[str, Field(description="'wren (87 %)' or 'none of these (nearest: wren, 41 %)'")]
+    words: Annotated[str, Field(description="the label, or 'none of these'")]
+    chance: Annotated[str, Field(description="'87 %' or 'nearest: wren, 41 %'")]
+    others: Annotated[str, Field(description="'or perhaps lemon, orange', or nothing")]
+    percents: Annotated[dict[str, str], Field(description="the probabilities in words")]
+
+
+class Suspect(BaseModel):
+    """A picture learnt from that the others would name differently; pictures by number."""
+
+    picture: int
+    label: Annotated[str, Field(description="as it was taught")]
+    looks_like: Annotated[str, Field(description="what the others would name it")]
+    probability: Annotated[float, Field(description="of that name")]
+    percent: Annotated[str, Field(description="the same in words")]
+    nearest_there: Annotated[int, Field(description="the most similar picture of the class it looks like")]
+    nearest_here: Annotated[int, Field(description="the most similar one of its own class")]
 
 
 class Partner(BaseModel):
@@ -176,15 +201,27 @@ def as_change(revision: Revision) -> Change:
                   pictures=revision.pictures, classes=len(revision.classes), bytes=revision.bytes)
 
 
-def as_prediction(classes: list[str], judged: "Judgement") -> Prediction:
-    """A judgement of one picture as it is shown."""
-    said = judged.verdicts(classes, reject=True)[0]
+def as_prediction(classes: list[str], judged: "Judgement", said: "Verdict") -> Prediction:
+    """A judgement of one picture, and the verdict on it, as they are shown."""
+    from ..classify.verdict import percent  # with torch, which the service itself does without
+
+    chances = judged.probabilities[0].tolist()
     return Prediction(label=said.nearest, none_of_these=said.label is None, probability=said.probability,
                       known=None if said.known != said.known else said.known,
-                      probabilities=named(classes, judged.probabilities[0].tolist()),
-                      scores=named(classes, judged.scores[0].tolist()))
+                      probabilities=named(classes, chances), scores=named(classes, judged.scores[0].tolist()),
+                      perhaps=list(said.perhaps), doubtful=said.doubtful, line=said.line, words=said.words,
+                      chance=said.chance, others=said.others, percents=named(classes, map(percent, chances)))
 
 
-def named(classes: list[str], values: list[float]) -> dict[str, Any]:
+def as_suspect(found: "Found") -> Suspect:
+    """A suspect as it is shown."""
+    from ..classify.verdict import percent
+
+    return Suspect(picture=found.picture, label=found.label, looks_like=found.looks_like,
+                   probability=found.probability, percent=percent(found.probability),
+                   nearest_there=found.nearest_there, nearest_here=found.nearest_here)
+
+
+def named(classes: list[str], values: Iterable[Any]) -> dict[str, Any]:
     """Values by class."""
     return dict(zip(classes, values, strict=True))

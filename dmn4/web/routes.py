@@ -6,7 +6,7 @@ import shutil
 from dataclasses import asdict
 from typing import Annotated
 
-from fastapi import APIRouter, File, HTTPException, Response, UploadFile
+from fastapi import APIRouter, File, Form, HTTPException, Query, Response, UploadFile
 from fastapi.responses import FileResponse
 
 from .. import __version__
@@ -19,6 +19,7 @@ from .sample import fruit_is_there, fruit_sample
 from .service import labels_text
 
 api = APIRouter(prefix="/api", responses=PROBLEMS)
+Numbered = Annotated[int | None, Query(description="the revision that picture numbers are of; 409 if it is another")]
 HOUR = {"Cache-Control": "private, max-age=3600"}
 
 
@@ -80,6 +81,39 @@ async def get_shot(service: Serving, known: Readable, number: int) -> Response:
     """One of the pictures learnt from, as JPEG."""
     content = await service.pool.run("shot", number=number, **await service.source(known))
     return Response(content, media_type="image/jpeg", headers=HOUR)
+
+
+@api.put("/classifiers/{classifier}/shots/{number}")
+async def relabel_shot(service: Serving, caller: By, known: Teachable, number: int, label: Annotated[str, Form()],
+                       revision: Numbered = None) -> answers.ClassifierState:
+    """Give one of the pictures learnt from another label, of a class that is known or of a new one."""
+    name, = check_labels([label], service.limits)
+    return classifier_state(await service.change(known, caller, f"picture {number} is {name}", "relabel", number=number,
+                                                 label=name, only=revision))
+
+
+@api.delete("/classifiers/{classifier}/shots/{number}")
+async def remove_shot(service: Serving, caller: By, known: Teachable, number: int,
+                      revision: Numbered = None) -> answers.ClassifierState:
+    """Forget one of the pictures learnt from; those behind it move up by one."""
+    return classifier_state(await service.change(known, caller, f"removed picture {number}", "relabel", number=number,
+                                                 label=None, only=revision))
+
+
+@api.get("/classifiers/{classifier}/suspects")
+async def list_suspects(service: Serving, known: Readable) -> list[answers.Suspect]:
+    """The pictures learnt from that the others would name differently, worst first: labels that may be wrong."""
+    found = await service.pool.run("suspects", **await service.source(known))
+    return [answers.Suspect(**one) for one in found]
+
+
+@api.post("/classifiers/{classifier}/suggestions")
+async def suggest(service: Serving, known: Readable, pictures: Pictures,
+                  count: Annotated[int, Form(ge=1, le=200)] = 10) -> list[int]:
+    """Which of these pictures to label next: their places, from 0, the most useful first."""
+    contents = await read_pictures(pictures, service.limits)
+    places: list[int] = await service.pool.run("suggest", pictures=contents, count=count, **await service.source(known))
+    return places
 
 
 @api.delete("/classifiers/{classifier}/classes/{label:path}")

@@ -19,6 +19,7 @@ from .store import Access, Caller, Classifier, Revision, Store
 from .work.pool import Pool
 
 TRIES = 50                                                    # of a change that others were quicker than
+CHANGES = ("add", "forget", "relabel")                        # jobs that start from what was learnt
 BEAT = 1.0                                                    # seconds between two notes of how far learning is
 GONE = "there is no such classifier: it was deleted, or it left to make room for others"
 
@@ -142,12 +143,17 @@ class Service:
             return await self.add_revision(known, caller, what, job, **arguments)
 
     async def add_revision(self, known: Classifier, caller: Caller, what: str, job: str,
-                           origin: Classifier | None = None, **arguments: Any) -> Classifier:
-        """Have a worker make the next revision; where another replica was quicker, once more on top of its change."""
+                           origin: Classifier | None = None, only: int | None = None, **arguments: Any) -> Classifier:
+        """Have a worker make the next revision; where another replica was quicker, once more on top of its change.
+
+        `only`: the revision that the numbers of pictures are of; a change of any other is refused.
+        """
         for _ in range(TRIES):
             current = await self.find(known.id, caller)
             base = origin or current
-            source = await self.source(base) if job in ("add", "forget") else {}
+            if only is not None and base.head != only:
+                raise HTTPException(409, f"this is revision {base.head}, and the numbers are of {only}; look again")
+            source = await self.source(base) if job in CHANGES else {}
             if job == "add" and base.revision:
                 check_size([*base.revision.labels, *arguments["labels"]],
                            base.revision.pictures + len(arguments["labels"]), self.limits)

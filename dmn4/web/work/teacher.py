@@ -15,7 +15,7 @@ from ...classify.classifier import FewShotClassifier, load
 from ...classify.parts import Parts, assemble, checksum
 from ...errors import InputError
 from ...evidence.explain import explain_map
-from ..answers import RULES, as_prediction
+from ..answers import RULES, as_prediction, as_suspect
 from ..engine import Engine
 from ..limits import Limits, check_size
 from .opening import check_contents, check_thumbnails, open_picture, open_pictures, read_model
@@ -24,6 +24,7 @@ from .problems import Gone, TooLarge, out_of_memory
 METHOD = "dmn4-linear"
 TAKEN = (*RULES, METHOD)                                      # methods that a model file may name
 BATCH = 8                                                     # pictures between two steps of the progress
+COVERAGE = 0.9                                                # of the sets of classes that are told
 IN_MEMORY = 3                                                 # times its file that a classifier takes, roughly
 Tell = Callable[[int], None]
 Item = TypeVar("Item")
@@ -85,6 +86,13 @@ class Teacher:
             raise Gone("there is no such class")
         return self.written(out, copy(known).forget(label))
 
+    def relabel(self, tell: Tell, out: Path, path: Path, sha256: str, number: int, label: str | None) -> dict[str, Any]:
+        """The classifier with another label for one of its pictures, or without this picture."""
+        known = self.classifier(path, sha256)
+        check_number(known, number)
+        check_size([*known.classes_.tolist(), *([label] if label else [])], len(known.pictures_), self.limits)
+        return self.written(out, copy(known).relabel(number, label))
+
     def followed(self, pictures: Sequence[bytes], tell: Tell) -> Iterator[Any]:
         """The pictures, opened; each one that was looked at is told."""
         for number, picture in enumerate(open_pictures(pictures, self.parts.transform, self.limits)):
@@ -118,7 +126,8 @@ class Teacher:
     def said(self, maps: torch.Tensor, job: dict[str, Any]) -> bytes:
         """What a classifier says of the map of a picture (C, H, W), and why, as JSON."""
         classifier, rule = self.classifier(job["path"], job["sha256"]), job["rule"]
-        said = as_prediction(classifier.classes_.tolist(), classifier.judge_maps(maps[None]))
+        judged = classifier.judge_maps(maps[None])
+        said = as_prediction(classifier.classes_.tolist(), judged, classifier.verdicts(judged, True, COVERAGE)[0])
         if not job["why"]:
             return said.model_dump_json().encode()
         explanation = explain_map(classifier, maps)
@@ -127,10 +136,20 @@ class Teacher:
 
     def shot(self, tell: Tell, path: Path, sha256: str, number: int) -> bytes:
         """One of the pictures learnt from, as JPEG."""
-        pictures = self.classifier(path, sha256).pictures_
-        if not 0 <= number < len(pictures):
-            raise Gone(f"there is no picture {number}; the last one is {len(pictures) - 1}")
-        return pictures[number]
+        known = self.classifier(path, sha256)
+        check_number(known, number)
+        return known.pictures_[number]
+
+    # --------------------------------------------------------------------------------------------------- labelling
+
+    def suspects(self, tell: Tell, path: Path, sha256: str) -> list[dict[str, Any]]:
+        """The pictures learnt from that the others would name differently, worst first."""
+        return [as_suspect(found).model_dump() for found in self.classifier(path, sha256).suspects()]
+
+    def suggest(self, tell: Tell, path: Path, sha256: str, pictures: Sequence[bytes], count: int) -> list[int]:
+        """Which of these pictures to label next: their places, the most useful first."""
+        places: list[int] = self.classifier(path, sha256).suggest(self.followed(pictures, tell), count).tolist()
+        return places
 
     # ------------------------------------------------------------------------------------------------- model files
 
@@ -170,6 +189,12 @@ class Teacher:
         classifier = self.outside_model(path)
         return {"classes": known_classes(classifier), "pictures": len(classifier.pictures_),
                 "bytes": path.stat().st_size, "sha256": checksum_of(path)}
+
+
+def check_number(classifier: FewShotClassifier, number: int) -> None:
+    """Refuse the number of a picture that is not there."""
+    if not 0 <= number < len(classifier.pictures_):
+        raise Gone(f"there is no picture {number}; the last one is {len(classifier.pictures_) - 1}")
 
 
 def known_classes(classifier: FewShotClassifier) -> list[tuple[str, list[int]]]:
