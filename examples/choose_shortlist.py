@@ -74,7 +74,7 @@ def measured(maps: Maps, labels: np.ndarray, shots: int, number: int, name: str)
     for length in LENGTHS:
         shortlist = Shortlist(method, support, head, length)
         recall.append((shortlist.named(asked.means) == truth[:, None]).any(1).float().mean())
-        right.append((shortlist.scores(query, asked.means).argmax(1) == truth).float().mean())
+        right.append((shortlist.scores(query, asked.means, head.scores(asked.means)).argmax(1) == truth).float().mean())
     parts = zip(query.split(16), asked.means.split(16), strict=True)
     whole = torch.cat([method.answer_kept(learnt, *some) for some in parts])
     right.append((whole.argmax(1) == truth).float().mean())

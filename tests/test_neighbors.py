@@ -169,11 +169,11 @@ def test_filling_up_cache_lines_changes_nothing_even_among_equals():
     counts, generator = [352, 361, 400], torch.Generator().manual_seed(0)
     descriptors = torch.randint(0, 2, (sum(counts), 4), generator=generator).float()         # full of ties
     pool = SupportPool(descriptors, counts, torch.zeros(sum(counts)), torch.arange(sum(counts)))
-    wide, stands_for = align(pool)
+    wide, stands_for = align(pool, 270)
     assert wide.counts == [352, 368, 400]
     assert torch.equal(wide.descriptors, descriptors[stands_for])
     assert stands_for[-408:-400].tolist() == [712] * 8                   # the last of the second class, and its copies
-    images = torch.randint(0, 2, (3, 9, 4), generator=generator).float()
+    images = torch.randint(0, 2, (30, 9, 4), generator=generator).float()
     similarity = images @ descriptors.T
     matches = search(images, pool)
     each = [part.max(-1) for part in similarity.split(counts, dim=-1)]
@@ -185,7 +185,13 @@ def test_filling_up_cache_lines_changes_nothing_even_among_equals():
 
 def test_a_small_class_is_not_filled_up():
     pool = SupportPool(torch.eye(25), [25], torch.zeros(25), torch.arange(25))
-    assert align(pool)[0].counts == [25]
+    assert align(pool, 270)[0].counts == [25]
+
+
+def test_for_few_rows_the_pool_is_not_copied():
+    pool = SupportPool(torch.eye(361), [361], torch.zeros(361), torch.arange(361))
+    assert align(pool, 49)[0] is pool
+    assert align(pool, 270)[0].counts == [368]
 
 
 def test_several_neighbours_come_nearest_first_and_once_each(episode):

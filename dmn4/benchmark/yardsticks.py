@@ -14,7 +14,8 @@ from ..methods.threads import share_out
 
 def bare_products(support: Tensor, labels: Tensor, query: Tensor) -> Callable[[], Any]:
     """The floor: the matrix products of the search, in the same blocks, and nothing else."""
-    (pool, _), images = align(pool_support(support, labels)), describe(query)
+    images = describe(query)
+    pool, _ = align(pool_support(support, labels), images.shape[0] * images.shape[1])
     number, columns = block_shape(images, pool)
 
     def one(block: Tensor, room: Tensor) -> None:

@@ -191,8 +191,8 @@ class Learner:
                 means: Tensor) -> tuple[Tensor, Tensor]:
         """Scores (Q, N) and fit (Q,) of pictures beside what was learnt: (Q, compared, H, W), (Q, C)."""
         means = means.to(self.device)
-        scores = learnt.scores(maps.to(self.device), means)
-        return scores.cpu(), head.scores(means).amax(1).cpu()
+        likely = head.scores(means)
+        return learnt.scores(maps.to(self.device), means, likely).cpu(), likely.amax(1).cpu()
 
 
 ARGUMENTS = [name for name in inspect.signature(Learner.__init__).parameters if name != "self"]

@@ -51,8 +51,8 @@ class Maps:
         return maps
 
     def float(self) -> Tensor:
-        """The maps themselves (n, C, H, W), float32."""
-        return self.read().float()
+        """The maps themselves (n, C, H, W), float32, place by place: turned while they are still half as large."""
+        return self.read().contiguous(memory_format=torch.channels_last).float()
 
     def batches(self) -> Iterator[Tensor]:
         """The maps in order, a few at a time: (b, C, H, W), float16."""

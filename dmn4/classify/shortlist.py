@@ -16,7 +16,7 @@ from ..methods.linear_head import LinearHead
 from ..methods.vectors import class_means
 from .shots import Shots
 
-USUAL = 32                                                    # chosen with examples/choose_shortlist.py
+USUAL = 12                                                    # docs/results/shortlist.md
 
 
 def length_of(shortlist: int | None, method: Method, ways: int, adopts: bool = False) -> int:
@@ -53,8 +53,8 @@ class Whole:
     learnt: Learnt
     labels: Tensor                                            # (n,)  of the support
 
-    def scores(self, maps: Tensor, means: Tensor) -> Tensor:
-        """The method's scores: (Q, c, H, W), (Q, C) -> (Q, N)."""
+    def scores(self, maps: Tensor, means: Tensor, likely: Tensor) -> Tensor:
+        """The method's scores, whatever the head says: (Q, c, H, W), (Q, C), (Q, N) -> (Q, N)."""
         return self.method.answer_kept(self.learnt, maps, means)
 
     def near(self, mean: Tensor) -> Near:
@@ -100,13 +100,16 @@ class Shortlist:
         shape = torch.Size([len(self.head.centre), *maps.shape[2:]])
         return Near(classes, torch.cat(rows), labels, Learnt(derived, shape))
 
-    def scores(self, maps: Tensor, means: Tensor) -> Tensor:
-        """The method's scores, and estimates for classes beyond the shortlist: (Q, c, H, W), (Q, C) -> (Q, N)."""
-        return torch.cat([self.score(*picture) for picture in zip(maps.split(1), means.split(1), strict=True)])
+    def scores(self, maps: Tensor, means: Tensor, likely: Tensor) -> Tensor:
+        """The method's scores, and estimates for classes beyond the shortlist, which the head names.
 
-    def score(self, maps: Tensor, mean: Tensor) -> Tensor:
-        """The same for one picture: (1, c, H, W), (1, C) -> (1, N)."""
-        likely = self.head.scores(mean)[0]                                                       # (N,)
+        Maps (Q, c, H, W), their means (Q, C), what the head says of them (Q, N) -> (Q, N).
+        """
+        pictures = zip(maps.split(1), means.split(1), likely, strict=True)
+        return torch.cat([self.score(*picture) for picture in pictures])
+
+    def score(self, maps: Tensor, mean: Tensor, likely: Tensor) -> Tensor:
+        """The same for one picture: (1, c, H, W), (1, C), (N,) -> (1, N)."""
         near = self.of_classes(likely.topk(self.length).indices.sort().values)
         return estimated(self.method.answer_kept(near.learnt, maps, mean)[0], near.classes, likely)[None]
 

@@ -81,7 +81,9 @@ def pool_support(support: Tensor, labels: Tensor, shots: str = "union", pyramid:
         support = mean_maps(support, labels)
         labels = torch.arange(len(support), device=support.device)
     order = labels.argsort(stable=True)                              # (n,)  class-major, shots in their order
-    descriptors = describe(support, pyramid, middle)[order]          # (n, M, C)
+    descriptors = describe(support, pyramid, middle)                 # (n, M, C)
+    if (labels.diff() < 0).any():
+        descriptors = descriptors[order]
     size = descriptors.shape[1]
     return SupportPool(
         descriptors=descriptors.flatten(0, 1).contiguous(),

@@ -17,6 +17,7 @@ TALL = 722               # rows of a product: with fewer it is slow
 CACHE_LINE = 16          # numbers
 WORTHWHILE = 20          # columns that may pay for one more
 SHORT_ROW = 32
+FEW_ROWS = 200
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def search(query: Tensor, pool: SupportPool, partners: bool = True, answers: boo
     """
     if torch.jit.is_tracing():
         return search_plainly(query, pool)
-    wide, stands_for = align(pool)
+    wide, stands_for = align(pool, query.shape[0] * query.shape[1])
     images, columns = block_shape(query, wide)
 
     def one(block: Tensor, room: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -104,17 +105,18 @@ def search_several(query: Tensor, pool: SupportPool, k: int) -> tuple[Tensor, Te
     return torch.cat(best), torch.cat(places)
 
 
-def align(pool: SupportPool) -> tuple[SupportPool, Tensor]:
+def align(pool: SupportPool, asked: int) -> tuple[SupportPool, Tensor]:
     """The pool with whole cache lines for each class, filled up with its last descriptor; whom each stands for.
 
     On a CPU the rows of a product are written and read faster if they begin where a cache line begins. Of equals the
-    first is found, so that a repeated descriptor never is. Small classes would grow too much and stay as they are.
+    first is found, so that a repeated descriptor never is. Small classes would grow too much and stay as they are, and
+    for few rows, `asked` of them, the copy costs more than it saves.
     """
     counts = torch.tensor(pool.counts, device=pool.descriptors.device)                       # (N,)
     gaps = -counts % CACHE_LINE                                                              # (N,)
-    if pool.descriptors.is_cuda or (gaps * WORTHWHILE > counts).any():
-        gaps = torch.zeros_like(gaps)
     itself = torch.arange(len(pool.descriptors), device=counts.device)                       # (S,)
+    if pool.descriptors.is_cuda or asked < FEW_ROWS or (gaps * WORTHWHILE > counts).any():
+        return pool, itself
     last = itself.new_zeros(len(itself)).index_fill_(0, counts.cumsum(0) - 1, 1)             # (S,)
     stands_for = itself.repeat_interleave(1 + last * gaps.repeat_interleave(counts))         # (S',)
     return replace(pool, descriptors=pool.descriptors[stands_for], counts=(counts + gaps).tolist(),
