@@ -2,9 +2,10 @@
 
 import contextlib
 import json
+import math
 import os
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
@@ -49,8 +50,17 @@ def draft_beside(path: Path) -> Path:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Put `content` at `path` as readable JSON."""
-    write_file(path, json.dumps(content, indent=2) + "\n")
+    """Put `content` at `path` as readable JSON; null stands for a number that is not finite."""
+    write_file(path, json.dumps(finite(content), indent=2, allow_nan=False) + "\n")
+
+
+def finite(content: Any) -> Any:
+    """The same content with None in place of every number that is not finite."""
+    if isinstance(content, dict):
+        return {key: finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def read_json(path: Path, kind: Any = None) -> Any:
@@ -61,20 +71,28 @@ def read_json(path: Path, kind: Any = None) -> Any:
 def parse_json(text: str, source: str, kind: Any = None) -> Any:
     """The content of a JSON text, or an InputError that says where it came from and what is wrong.
 
-    `kind` is any type that pydantic can check: a dataclass, dict[str, float], list[int].
+    `kind` is any type that pydantic can check: a dataclass, dict[str, float], list[int]. Without one it is a dict of
+    facts, finite and of bounded length.
     """
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import TypeAdapter
+
+    from .schema import Facts
+
+    with matching(f"cannot read {source}"):
+        return TypeAdapter(Facts if kind is None else kind).validate_json(text, strict=True)
+
+
+@contextlib.contextmanager
+def matching(trouble: str) -> Iterator[None]:
+    """Inside, what does not match its schema is an InputError of one line that begins with `trouble`."""
+    from pydantic import ValidationError
+
+    from .schema import first_mistake
 
     try:
-        return json.loads(text) if kind is None else TypeAdapter(kind).validate_json(text, strict=True)
-    except RecursionError:
-        raise InputError(f"cannot read {source}: lists in lists without end") from None
+        yield
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = "".join(f"{part}: " for part in [".".join(map(str, first["loc"]))[:100]] if part)
-        raise InputError(f"cannot read {source}: {place}{first['msg'][:200]}") from None
-    except ValueError as error:
-        raise InputError(f"cannot read {source}: {error}") from None
+        raise InputError(f"{trouble}: {first_mistake(error)}") from None
 
 
 def read_text(path: Path, encoding: str = "utf-8") -> str:

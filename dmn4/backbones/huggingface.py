@@ -16,7 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from dmn4.errors import InputError
-from dmn4.files import read_json
+from dmn4.files import matching, read_json
+from dmn4.schema import Colours, Name, PictureSide, Record
 
 from .layout import Layout
 from .outside import OutsideBackbone, prepare_as, whole_number
@@ -25,6 +26,20 @@ MISSING = "transformers is not installed: pip install 'dmn4[hf]'"
 WANTED = ("config.json", "preprocessor_config.json", "processor_config.json", "model*.safetensors")
 UNSUPPORTED = {"siglip2": "its pictures come as patches with masks", "siglip2_vision_model":
                "its pictures come as patches with masks"}
+
+
+Sides = PictureSide | dict[Name, PictureSide | None]
+
+
+class Processor(Record):
+    """What is read of how a processor prepares pictures."""
+
+    size: Sides | None = None
+    crop_size: Sides | None = None
+    do_center_crop: bool | None = None
+    do_normalize: bool | None = None
+    image_mean: Colours | None = None
+    image_std: Colours | None = None
 
 
 class HuggingFaceModel(OutsideBackbone):
@@ -144,7 +159,8 @@ def processor_facts(folder: Path) -> dict[str, Any]:
                       stacklevel=2)
         return {}
     read = read_json(found)
-    facts: Mapping[str, Any] = read.get("image_processor", read)
+    with matching(f"cannot read {str(found)!r}"):
+        facts = Processor.model_validate(read.get("image_processor", read)).model_dump(exclude_unset=True)
     cropped = facts.get("do_center_crop", "crop_size" in facts) and facts.get("crop_size")
     plain = facts.get("do_normalize") is False                # pixels as they are, 0..1
     return {key: value for key, value in {

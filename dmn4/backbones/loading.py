@@ -16,12 +16,12 @@ from dmn4.errors import InputError, check_options, choose
 from dmn4.images import TRANSFORMS, Transform
 
 from ..files import check_finite, parse_json
+from ..schema import Name, Option, PictureSide
 from .base import Backbone, Options
 from .efficientnet import FORMS, read_imagenet
 
 MOST = 2e9                                                    # numbers in a network: eight gigabytes
-Side = Annotated[int, Field(ge=8, le=4096)]                    # of the pictures that weights were trained with
-OPTIONS = dict[str, str | int | Annotated[float, Field(allow_inf_nan=False)] | bool | None]    # as files hold them
+OPTIONS = Annotated[dict[Name, Option | None], Field(max_length=50)]                           # as files hold them
 SHIPPED = Path(__file__).parent / "weights"                   # <backbone>-<name>.safetensors; a name has no hyphen
 PACKAGED: dict[str, dict[str, Callable[[], dict[str, Tensor]]]] = {
     name: {"imagenet": partial(read_imagenet, form)} for name, form in FORMS.items()}
@@ -110,7 +110,7 @@ def usual_transform(backbone: nn.Module, about: Mapping[str, str] | None = None)
     """
     if about and "transform" in about:
         transform = TRANSFORMS[choose("transform", about["transform"], TRANSFORMS)][1]
-        return transform.scaled_to(parse_json(about["size"], "the size of weights", Side) if "size" in about
+        return transform.scaled_to(parse_json(about["size"], "the size of weights", PictureSide) if "size" in about
                                    else transform.size)
     side = getattr(backbone, "image_size", Backbone.image_size)
     return Transform(side, (side, side), mean=getattr(backbone, "mean", Backbone.mean),

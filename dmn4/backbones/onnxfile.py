@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from dmn4.errors import InputError
-from dmn4.files import check_regular, read_json
+from dmn4.files import check_regular, matching, read_json
+from dmn4.schema import Colours, Name, Part, PictureSide
 
 from .layout import Layout
 from .onnxgraph import open_session, run
@@ -22,7 +23,15 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
 TYPES = {"tensor(float)": torch.float32, "tensor(float16)": torch.float16}
-KEYS = ("image_size", "mean", "std", "layer")
+
+
+class Beside(Part):
+    """What the JSON file beside a network may say."""
+
+    image_size: PictureSide | None = None
+    mean: Colours | None = None
+    std: Colours | None = None
+    layer: Name | None = None
 
 
 class OnnxFile(OutsideBackbone):
@@ -102,6 +111,7 @@ def facts_beside(path: Path) -> dict[str, Any]:
     """What the JSON file beside a network says of its preprocessing; nothing if there is none."""
     beside = path.with_suffix(".json")
     facts = read_json(beside) if beside.is_file() else {}
-    if not isinstance(facts, dict) or not set(facts) <= set(KEYS):
-        raise InputError(f"{str(beside)!r} may hold {', '.join(KEYS)}, nothing else")
-    return facts
+    if not facts.keys() <= Beside.model_fields.keys():
+        raise InputError(f"{str(beside)!r} may hold {', '.join(Beside.model_fields)}, nothing else")
+    with matching(f"cannot read {str(beside)!r}"):
+        return Beside.model_validate(facts).model_dump(exclude_none=True)

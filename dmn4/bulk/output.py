@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, choose
-from ..files import draft_beside, write_file
+from ..files import draft_beside, parse_json, write_file
 from .addresses import filesystem, harmless, is_remote, patiently, public
 from .rows import FORMATS, encoded, schema
 from .units import Plan
@@ -38,7 +38,7 @@ class Output:
                 raise InputError(f"{self.folder.name!r} holds parts that no run here knows: choose an empty folder")
             self.folder.write(RUN, json.dumps(self.about, indent=1).encode())
             return
-        found = json.loads(self.folder.read(RUN))
+        found = parse_json(self.folder.read(RUN).decode(errors="replace"), repr(f"{self.folder.name}/{RUN}"))
         for key, value in self.about.items():
             if found.get(key) != value:
                 raise InputError(f"{self.folder.name!r} holds rows of another run: its {key} is {short(found.get(key))}"

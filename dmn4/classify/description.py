@@ -2,37 +2,20 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 
 from ..errors import InputError
+from ..files import matching
+from ..schema import Name, Number, Options, Part
 
 VERSION = 4                                                   # of the file
 PROMISES = 4                                                  # the first with held-out fits
 OLDEST = 2                                                    # has no means: all maps are read when it is opened
 SIDE = 4096                                                   # pixels
-LETTERS = 1000                                                # of a label, a name or an option
 
-Name = Annotated[str, Field(max_length=LETTERS)]
-Number = Annotated[float, Field(ge=-1e6, le=1e6)]
-Option = Annotated[int, Field(ge=-(1 << 31), le=1 << 31)] | Number | bool | Name
-Options = Annotated[dict[Name, Option], Field(max_length=50)]
 Side = Annotated[int, Field(ge=1, le=SIDE)]
 Colour = tuple[Number, Number, Number]
 Spread = Annotated[float, Field(gt=0, le=1e6)]
-
-
-class Part(BaseModel):
-    """Fields of exactly these types, every number finite."""
-
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Parameters(Part):
@@ -131,7 +114,7 @@ class Versioned(BaseModel):
 
 def parse(text: str, source: str) -> Description:
     """The description in the header of a model file, or an InputError that says in one line what is wrong with it."""
-    try:
+    with matching(f"cannot read model file {source}: its description is damaged"):
         version = Versioned.model_validate_json(text, strict=True).version
         if version > VERSION:
             raise InputError(f"{source} was written by a newer dmn4 (file version {version}, this one reads "
@@ -139,8 +122,3 @@ def parse(text: str, source: str) -> Description:
         if version < OLDEST:
             raise InputError(f"{source} was written by an early dmn4 (file version {version}): fit again")
         return Description.model_validate_json(text)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"])) or "it"
-        raise InputError(f"cannot read model file {source}: its description is damaged ({place[:100]}: "
-                         f"{first['msg'][:200]})") from None

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from .description import LETTERS, Labels
+from ..schema import LETTERS
+from .description import Labels
 
 
 def checked_labels(y: Iterable[Hashable]) -> np.ndarray:

@@ -144,7 +144,7 @@ def embed_splits(images: ImageSet, contenders: Mapping[str, Contender], protocol
 def lengthen(folder: Path, settings: Mapping[str, Any]) -> None:
     """Let the evaluation in a folder go on to more episodes than it was meant for: the first ones stay the same."""
     path, wanted = folder / "settings.json", settings["episodes"]
-    before = read_json(path, dict[str, Any]) if path.exists() else {}
+    before = read_json(path) if path.exists() else {}
     played = before.get("episodes", wanted)
     is_longer = isinstance(played, int) and played < wanted and before | {"episodes": wanted} == settings
     if is_longer and settings["repeats"] == 1:

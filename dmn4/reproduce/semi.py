@@ -16,7 +16,6 @@ from ..evaluation.evaluate import Protocol, evaluate
 from ..evaluation.intervals import Accuracy
 from ..methods.mn4_semi import AdoptingMethod
 from ..recipes import PRETRAINING, TRAINING, Training
-from ..training.cards import read_card
 from ..training.pretrain import pretrain
 from ..training.train import train
 from .adopted import Adopted, draw_adopted, find_adopted, tally, true_classes
@@ -118,8 +117,7 @@ def measure(workshop: Workshop, data: str, method: str, shots: int, strange: boo
         contender = load_trained(str(weights(workshop, plan))).with_method(written(method, strange))
         evaluate(workshop.open(data, "test"), {method: contender}, protocol_of(workshop.budget, shots, strange, seed),
                  card.parent, resume=True, shown=workshop.shown)
-    one = read_card(card)["results"][method]
-    return Found(Accuracy(one["mean"], one["half_width_t"]), str(card))
+    return Found.on(card, [method])[method]
 
 
 def mean_of(splits: Sequence[Found]) -> Found:

@@ -1,10 +1,14 @@
 """A table of the paper as cells, each of which says how its number is made; and what a budget affords."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from ..errors import InputError
 from ..evaluation.evaluate import Protocol
 from ..evaluation.intervals import Accuracy
+from ..training.cards import read_card
 from .plans import Plan
 
 DATA = {
@@ -51,3 +55,14 @@ class Found:
     accuracy: Accuracy | None = None
     card: str = ""
     reason: str = ""
+
+    @classmethod
+    def on(cls, card: Path, methods: Sequence[str]) -> "dict[str, Found]":
+        """The numbers of these methods on a result card."""
+        results = read_card(card).get("results", {})
+        missing = next((method for method in methods if method not in results), None)
+        if missing is not None:
+            raise InputError(f"{str(card)!r} holds no number of {missing!r}: remove its folder to measure it "
+                             "again")
+        return {method: cls(Accuracy(result["mean"], math.nan if half is None else half), str(card))
+                for method in methods for result in [results[method]] for half in [result["half_width_t"]]}

@@ -11,9 +11,7 @@ from ..data.layouts import open_split
 from ..errors import InputError
 from ..evaluation.contenders import load_trained
 from ..evaluation.evaluate import Protocol, evaluate
-from ..evaluation.intervals import Accuracy
 from ..methods import METHODS
-from ..training.cards import read_card
 from ..training.pretrain import pretrain
 from ..training.runs import Run
 from ..training.train import train
@@ -78,8 +76,7 @@ class Workshop:
             evaluate(self.open(plan.data, "test"), {method: trained.with_method(method) for method in methods},
                      protocol, card.parent, resume=True, shown=self.shown,
                      base=self.open(plan.data, "train") if adapts else None)
-        results = read_card(card)["results"]
-        return {method: Found(Accuracy(one["mean"], one["half_width_t"]), str(card)) for method, one in results.items()}
+        return Found.on(card, methods)
 
 
 def finished(run: Run) -> None:

@@ -17,7 +17,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from torch import Tensor, nn
 
 from ..errors import InputError
-from ..files import parse_json, read_json, write_file, write_json
+from ..files import parse_json, read_json, read_text, write_file, write_json
+from ..schema import Finite, Name
 from .checkpoints import load_state, save_state
 
 
@@ -25,10 +26,10 @@ from .checkpoints import load_state, save_state
 class Notes:
     """What a saved state says of its training: where it was, and the sums for the next row of the log."""
 
-    step: Annotated[int, Field(ge=0)] = 0
-    seconds: Annotated[float, Field(ge=0)] = 0.0
-    best: float = float("-inf")
-    meter: dict[str, float] = field(default_factory=dict)
+    step: Annotated[int, Field(ge=0, le=1 << 40)] = 0
+    seconds: Annotated[Finite, Field(ge=0)] = 0.0
+    best: Annotated[float, Field(le=1)] = float("-inf")
+    meter: dict[Name, Finite] = field(default_factory=dict)
 
     @classmethod
     def read(cls, texts: Mapping[str, str], source: str) -> "Notes":
@@ -58,7 +59,7 @@ class Run:
         if path.exists():
             if not resume:
                 raise InputError(f"{str(self.folder)!r} holds a run already: --resume goes on with it")
-            check_settings(self.folder, read_json(path, dict[str, Any]), self.settings)
+            check_settings(self.folder, read_json(path), self.settings)
         elif self.writes:
             write_json(path, self.settings)
         return (self.folder / "last.safetensors").exists()
@@ -176,8 +177,12 @@ def read_log(path: Path) -> list[dict[str, str]]:
     """The rows of a log; a last line that a crash cut off is dropped."""
     if not path.exists():
         return []
-    text = path.read_text()
-    return list(csv.DictReader(io.StringIO(text[: text.rfind("\n") + 1])))
+    text = read_text(path)
+    rows = list(csv.DictReader(io.StringIO(text[: text.rfind("\n") + 1])))
+    for row in rows:
+        if not (row.get("step") or "").isdecimal() or None in row:
+            raise InputError(f"{str(path)!r} is damaged: it holds a row without a step; remove it, and the run goes on")
+    return rows
 
 
 def log_text(rows: list[dict[str, str]]) -> str:
