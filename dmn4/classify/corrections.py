@@ -8,12 +8,14 @@ from ..data.tables import read_pairs
 from ..errors import InputError
 from ..images import Source
 from .cells import from_cell
+from .verdict import NONE
 
 
 def with_labels(images: ImageSet | None, table: Path) -> ImageSet:
     """The pictures of a set, if any, and of a table `image,label`; where both name a picture, the table decides.
 
-    Files are looked for as named and beside the table. Rows without a label are left out.
+    Files are looked for as named and beside the table. Rows without a label are left out; a picture that is none of
+    these is left out of the set too.
     """
     pairs = [(from_cell(file), from_cell(label)) for file, label in read_pairs(table)]
     given = {file: label for file, label in pairs if label}
@@ -28,8 +30,9 @@ def with_labels(images: ImageSet | None, table: Path) -> ImageSet:
                                        for image, label in zip(images.images, images.labels, strict=True)]
     new = [(place, given[file]) for file, place in places.items() if place is not None]
     label_of = {os.path.realpath(path): (path, label) for path, label in [*known, *new]}
-    found: dict[str, list[Source]] = {label: [] for label in sorted({label for _, label in label_of.values()})}
-    for path, label in label_of.values():
+    kept = [(path, label) for path, label in label_of.values() if label != NONE]
+    found: dict[str, list[Source]] = {label: [] for label in sorted({label for _, label in kept})}
+    for path, label in kept:
         found[label].append(path)
     return from_classes(found, table.stem if images is None else images.name)
 

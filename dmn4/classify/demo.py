@@ -59,7 +59,7 @@ def demo_lines(out: Path, episodes: int, watched: Watched) -> Iterator[str]:
     yield from task_lines(rows, task)
     classifier.save(out / "demo.dmn4")
     yield f"  the classifier: {out / 'demo.dmn4'}, {(out / 'demo.dmn4').stat().st_size / 1e6:.1f} MB"
-    write_report(out / "report.html", classifier, task.pictures(task.query), task.names(task.query), rows)
+    write_report(out / "report.html", classifier, rows, task.names(task.query))
     yield f"  the photographs, what counted in them and what it matched: {out / 'report.html'}"
     yield f"\n{episodes} such tasks, {WAYS}-way {SHOTS}-shot, the same for every method:"
     maps = embedded(classifier, watched(list(images.images), "looking at all pictures"))

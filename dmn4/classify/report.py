@@ -1,131 +1,283 @@
-"""report.html: pictures, predictions, evidence, confusion matrix and result card in one file that needs no network."""
+"""report.html: what is said of pictures, least sure first, with evidence and corrections, in one file for a browser."""
 
 import base64
 import io
-import json
+import os
 import platform
 import shlex
 import sys
 import time
-from collections.abc import Hashable, Mapping, Sequence
-from html import escape
-from importlib.resources import files
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
-import numpy as np
 import torch
 from PIL import Image
 
 from ..errors import InputError
+from ..evidence.draw.evidence import bars
 from ..evidence.draw.sheet import PALETTE, as_picture
 from ..evidence.explain import Explanation, explain_images, rounded
 from ..files import write_file
-from ..images import Source, describe_source
-from .verdict import NONE, USUAL_SHARE
+from ..images import Source
+from ..templates import render
+from .cells import is_text, on_screen
+from .held_out import place_in_class
+from .predictions import Prediction
+from .verdict import NONE, USUAL_SHARE, Verdict, percent
 
-SHOT, QUERY = 160, 256                                        # longest sides of embedded pictures
-LINES = 16                                                    # pairs that a picture's evidence holds at most
+if TYPE_CHECKING:
+    from .plain import PlainClassifier
+
+DOUBTFUL, SHOWN = 150, 5_000                                  # pictures with evidence; with a picture inside the page
+SMALL, LARGE, SHOT = 112, 288, 112                            # longest sides: on a card, beside evidence, labelled ones
+LIKELY, LINES, SUMS = 5, 16, 5                                # classes offered; pairs and class sums of the evidence
+LABELLED = 400                                                # labelled pictures on the page, if there are so many
+MATRIX = 24                                                   # classes of a confusion matrix; of more, the mistakes
+Watched = Callable[[Sequence[Any], str], Iterable[Any]]       # things to go through, words -> the same, with a bar
 
 
-def write_report(path: str | Path, classifier: Any, images: Sequence[Source], labels: Sequence[Hashable],
-                 predictions: Sequence[Any], card: dict[str, Any] | None = None) -> None:
-    """Write what a fitted FewShotClassifier says of pictures, beside their true labels, as one page.
+@dataclass
+class Row:
+    """One picture of the report: what of its prediction the page needs."""
 
-    `predictions` are rows of `predict_each`; `card` are facts to add to the result card. A label that the classifier
-    does not know is a picture of "none of these".
+    image: Source
+    name: str
+    verdict: Verdict | None
+    likely: tuple[tuple[str, float], ...]                     # the most probable classes
+    truth: str | None                                         # None: nobody told
+    error: str
+
+    @classmethod
+    def of(cls, prediction: Prediction, truth: Hashable | None = None) -> "Row":
+        """What is kept of a prediction."""
+        best = Counter(prediction.probabilities).most_common(LIKELY)
+        return cls(prediction.image, prediction.name, prediction.verdict, tuple(best),
+                   None if truth is None else str(truth), prediction.error)
+
+    @property
+    def path(self) -> str | None:
+        """Where the picture lies; None: it is no file, or its name is no text, which a browser could not write."""
+        known = isinstance(self.image, str | Path) and is_text(self.name)
+        return os.path.abspath(self.name) if known else None
+
+
+class Report:
+    """The page in the making: it keeps little of each prediction, and no picture before it is written.
+
+    Of pictures in folders named as classes, among `paths`, the true labels are shown too.
     """
-    if not len(images) == len(labels) == len(predictions):
-        raise InputError(f"{len(images)} pictures, {len(labels)} labels and {len(predictions)} predictions were given; "
-                         "one label and one prediction for each picture are needed")
-    page = files(__package__).joinpath("report_page.html").read_text(encoding="utf-8")
-    content = report_content(classifier, images, labels, predictions, card or {})
-    page = page.replace("{{title}}", escape(content["title"])).replace("{{content}}", as_script(content))
-    write_file(Path(path), page)
+
+    def __init__(self, classifier: "PlainClassifier", paths: Sequence[Path] = ()) -> None:
+        self.classifier, self.rows = classifier, list[Row]()
+        self.truths = folder_labels(paths, classifier.classes_)
+
+    def add(self, prediction: Prediction, truth: Hashable | None = None) -> None:
+        """Take one more picture, with its true label if that is known."""
+        self.rows.append(Row.of(prediction, self.truths.get(prediction.name) if truth is None else truth))
+
+    def write(self, path: Path, watched: Watched = lambda items, words: items,
+              card: Mapping[str, Any] | None = None) -> None:
+        """Write the page; `watched` shows progress, `card` are facts to add to the result card."""
+        rows = sorted(self.rows, key=lambda row: -row.verdict.doubt if row.verdict else 1.0)      # the last: unreadable
+        classes = [str(name) for name in self.classifier.classes_]
+        places, base = {name: place for place, name in enumerate(classes)}, common_folder(rows)
+        shown = [row_content(row, places, base, path) for row in rows]
+        add_pictures(shown, rows, watched)
+        evidence = add_evidence(shown, self.classifier, rows, places, watched)
+        content = {"name": path.stem, "base": base, "none": NONE, "classes": classes, "rows": shown, **evidence,
+                   "palette": ["#{:02x}{:02x}{:02x}".format(*colour) for colour in PALETTE[:3]],
+                   "shots": shots_content(self.classifier, shown)}
+        title = f"{len(rows):,} picture{'' if len(rows) == 1 else 's'}, {len(classes):,} classes"
+        matrix = confusion(rows, places)
+        facts = card_of(self.classifier) | {name: str(value) for name, value in (card or {}).items()}
+        write_file(path, render("report.html", title=title, facts=counted(rows, places), card=facts, content=content,
+                                names=[*classes, NONE], matrix=matrix, mistakes=mistakes_of(matrix), most=MATRIX))
 
 
-def as_script(content: dict[str, Any]) -> str:
-    """JSON that may stand inside a script element, whatever the names in it."""
-    return json.dumps(content, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+def write_report(path: str | Path, classifier: "PlainClassifier", predictions: Iterable[Prediction],
+                 labels: Iterable[Hashable | None] | None = None, card: Mapping[str, Any] | None = None) -> None:
+    """Write predictions of a fitted classifier as one page, beside the true labels if they are given.
+
+    A label that the classifier does not know is a picture of none of its classes.
+    """
+    predictions, report = list(predictions), Report(classifier)
+    truths = [None] * len(predictions) if labels is None else list(labels)
+    if len(truths) != len(predictions):
+        raise InputError(f"{len(truths)} labels were given for {len(predictions)} predictions; one each is needed")
+    for prediction, truth in zip(predictions, truths, strict=True):
+        report.add(prediction, truth)
+    report.write(Path(path), card=card)
 
 
-def report_content(classifier: Any, images: Sequence[Source], labels: Sequence[Hashable], predictions: Sequence[Any],
-                   card: dict[str, Any]) -> dict[str, Any]:
-    """Everything the page shows, as plain values."""
-    classes = [str(name) for name in classifier.classes_]
-    rows = [picture_row(image, str(label), said, classes)
-            for image, label, said in zip(images, labels, predictions, strict=True)]
-    readable = [number for number, said in enumerate(predictions) if not said.error]
-    boxes: dict[str, Any] = {}
-    if classifier.parts_.method.compares_descriptors:
-        for number, why in zip(readable, explain_images(classifier, [images[n] for n in readable]), strict=True):
-            rows[number]["why"] = evidence_row(why)
-            boxes = {"boxes": rounded(why.boxes), "supportBoxes": rounded(why.support_boxes), "rule": why.rule}
-    shots = classifier.shots_.labels[classifier.shots_.look == 0].tolist()
-    return {
-        "title": f"{len(images)} pictures, {len(classes)} classes", "classes": classes, "rows": rows, **boxes,
-        "shots": [{"label": label, "picture": embedded(picture, SHOT)}
-                  for label, picture in zip(shots, classifier.pictures_, strict=True)],
-        "confusion": confusion(rows, classes), "summary": summary(rows, classes),
-        "card": card_of(classifier) | {name: str(value) for name, value in card.items()},
-        "palette": ["#{:02x}{:02x}{:02x}".format(*colour) for colour in PALETTE[:3]], "none": NONE,
-    }
+def common_folder(rows: Sequence[Row]) -> str | None:
+    """The folder that holds all pictures that are files; None if none is."""
+    paths = [row.path for row in rows if row.path]
+    if not paths:
+        return None
+    try:
+        return os.path.commonpath([os.path.dirname(path) for path in paths])
+    except ValueError:                                        # on several drives
+        return ""
 
 
-def picture_row(image: Source, truth: str, said: Any, classes: list[str]) -> dict[str, Any]:
-    """One picture and what is said of it; a picture that cannot be read is its error."""
-    name = describe_source(image).strip("'") if isinstance(image, str | Path) else ""
-    if said.error:
-        return {"name": name, "truth": truth, "error": said.error}
-    picture = as_picture(image, QUERY)
-    return {"name": name, "truth": truth, "known": truth in classes, "shape": round(picture.width / picture.height, 4),
-            "label": NONE if said.label is None else str(said.label),
-            "chances": [round(said.probabilities[one], 4) for one in classes],
-            "belongs": None if said.known != said.known else round(said.known, 4), "picture": embedded(picture, QUERY)}
+def row_content(row: Row, places: Mapping[str, int], base: str | None, page: Path) -> dict[str, Any]:
+    """What the page says of one picture; a class is its place among all, and none of these is -1."""
+    path, said = row.path, row.verdict
+    name = os.path.relpath(path, base) if path and base else path or on_screen(row.name)
+    content: dict[str, Any] = {"name": name, "file": link_to(path, page) if path else ""}
+    if row.truth is not None:
+        content |= {"truth": places.get(row.truth, -1), "is": row.truth}
+    if said is None:
+        return content | {"error": on_screen(row.error)}
+    return content | {"said": -1 if said.label is None else places[str(said.label)], "chance": said.chance,
+                      "likely": [[places[name], percent(chance)] for name, chance in row.likely],
+                      "known": "" if said.known != said.known else percent(said.known)}
 
 
-def evidence_row(why: Explanation) -> dict[str, Any]:
-    """The evidence for one picture: kept places, the strongest pairs, class sums with and without selection."""
-    return {"kept": why.kept.nonzero()[:, 0].tolist(), "places": len(why.kept), "verdict": why.headline,
-            "dn4": why.dn4_verdict, "scores": rounded(why.scores), "before": rounded(why.scores_before),
-            "counts": why.winner[why.kept].bincount(minlength=len(why.classes)).tolist(),
-            "pairs": [[pair.place, pair.label, pair.image, pair.partner, round(pair.tau, 4), round(pair.cosine, 3)]
-                      for pair in why.pairs() if pair.image < len(why.support_labels)][:LINES]}
+def link_to(path: str, page: Path) -> str:
+    """The address of a file for the page, which may be moved together with it."""
+    try:
+        return quote(os.path.relpath(path, os.path.abspath(page.parent)).replace(os.sep, "/"))
+    except ValueError:                                        # on another drive
+        return Path(path).as_uri()
 
 
 def embedded(image: Source, side: int) -> str:
-    """A picture as a data address, its longest side at most `side` pixels."""
-    picture = as_picture(image)
+    """A picture as a data address, its longest side at most `side` pixels; nothing if it is gone."""
+    try:
+        picture = as_picture(image, side)
+    except InputError:
+        return ""
     picture.thumbnail((side, side), Image.Resampling.LANCZOS)
     out = io.BytesIO()
-    picture.save(out, "JPEG", quality=82)
+    picture.save(out, "JPEG", quality=70, optimize=True)
     return "data:image/jpeg;base64," + base64.b64encode(out.getvalue()).decode()
 
 
-def confusion(rows: list[dict[str, Any]], classes: list[str]) -> list[list[int]]:
-    """How many pictures of each true class (and, last, of none of them) were given each class (and, last, none)."""
-    counts = np.zeros((len(classes) + 1, len(classes) + 1), dtype=int)
-    places = {name: place for place, name in enumerate(classes)}
-    for row in rows:
-        if "error" not in row:
-            counts[places.get(row["truth"], -1), places.get(row["label"], -1)] += 1
-    return counts.tolist()
+def add_pictures(shown: list[dict[str, Any]], rows: Sequence[Row], watched: Watched) -> None:
+    """Put small pictures beside what is said of them; beyond some thousands the page shows the files themselves."""
+    chosen = [place for place, row in enumerate(rows) if row.verdict][:SHOWN]
+    with ThreadPoolExecutor(max_workers=4) as readers:
+        pictures = readers.map(lambda place: embedded(rows[place].image, SMALL), chosen)
+        for place, picture in zip(watched(chosen, "making small pictures"), pictures, strict=True):
+            shown[place]["small"] = picture
 
 
-def summary(rows: list[dict[str, Any]], classes: list[str]) -> list[dict[str, str]]:
-    """The few numbers on top of the page."""
-    readable = [row for row in rows if "error" not in row]
-    known, strangers = [row for row in readable if row["known"]], [row for row in readable if not row["known"]]
-    best = sum(classes[int(np.argmax(row["chances"]))] == row["truth"] for row in known)
-    refused, noticed = (sum(row["label"] == NONE for row in some) for some in (known, strangers))
-    facts = [(f"{best} of {len(known)}", "named rightly, if each has to be one of the classes", bool(known)),
-             (f"{noticed} of {len(strangers)}", f"strangers noticed as {NONE}", bool(strangers)),
-             (f"{refused} of {len(known)}", f"known ones taken for {NONE}", bool(known and (refused or strangers))),
-             (str(len(rows) - len(readable)), "could not be read", len(readable) < len(rows))]
-    return [{"number": number, "words": words} for number, words, told in facts if told]
+# ------------------------------------------------------------------------------------------------------------ evidence
+
+def add_evidence(shown: list[dict[str, Any]], classifier: "PlainClassifier", rows: Sequence[Row],
+                 places: Mapping[str, int], watched: Watched) -> dict[str, Any]:
+    """Put the evidence beside the most doubtful pictures -> where the patches of a picture lie."""
+    boxes: dict[str, Any] = {}
+    if classifier.parts_.method.compares_descriptors:
+        chosen = [place for place, row in enumerate(shown) if row.get("small")][:DOUBTFUL]
+        evidence = explain_images(classifier, (rows[place].image for place in chosen))
+        for place, why in zip(watched(chosen, "finding evidence"), evidence, strict=True):
+            shown[place] |= {"large": embedded(rows[place].image, LARGE), "why": evidence_content(why, places)}
+            boxes = {"boxes": rounded(why.boxes), "supportBoxes": rounded(why.support_boxes)}
+    return boxes
 
 
-def card_of(classifier: Any) -> dict[str, str]:
+def evidence_content(why: Explanation, places: Mapping[str, int]) -> dict[str, Any]:
+    """The evidence for one picture: the patches that voted, the strongest pairs, the largest class sums."""
+    number = [places[name] for name in why.classes]
+    order = why.scores.argsort(descending=True, stable=True).tolist()[:SUMS]
+    full, hollow, words = bars(why)
+    return {"voted": why.kept.nonzero()[:, 0].tolist(), "tally": why.tally, "words": words,
+            "sums": [[number[label], len(why.pairs(label)), round(float(why.scores[label]), 2),
+                      round(float(full[label]), 4), round(float(hollow[label]), 4)] for label in order],
+            "pairs": [[pair.place, number[pair.label], pair.image, pair.partner, round(pair.tau, 4)]
+                      for pair in why.pairs() if pair.image < len(why.support_labels)][:LINES]}
+
+
+def shots_content(classifier: "PlainClassifier", shown: Iterable[Mapping[str, Any]]) -> dict[int, dict[str, Any]]:
+    """Labelled pictures by number: those that evidence leads to, and the first few of each class."""
+    wanted = {pair[2] for row in shown if "why" in row for pair in row["why"]["pairs"]}
+    labels = classifier.shots_.labels[classifier.shots_.look == 0]
+    few = max(2, LABELLED // len(classifier.classes_))
+    wanted.update((place_in_class(labels) < few).nonzero()[:, 0].tolist())
+    return {image: {"label": int(labels[image]), "picture": embedded(classifier.pictures_[image], SHOT)}
+            for image in sorted(wanted)}
+
+
+# ------------------------------------------------------------------------------------------- beside the true labels
+
+def folder_labels(paths: Sequence[Path], classes: Iterable[Any]) -> dict[str, str]:
+    """The true labels of pictures that lie in folders named as classes, by path.
+
+    A folder beside two such folders, of another name, holds pictures of none of the classes.
+    """
+    names = {str(name) for name in classes}
+    known: dict[Path, set[str]] = {}
+    for folder in {path.absolute().parent for path in paths}:
+        if folder.name in names:
+            known.setdefault(folder.parent, set()).add(folder.name)
+    folders = {path: path.absolute().parent for path in paths}
+    return {str(path): folder.name for path, folder in folders.items()
+            if folder.name in names or len(known.get(folder.parent, ())) > 1}
+
+
+def counted(rows: Sequence[Row], places: Mapping[str, int]) -> list[tuple[str, str]]:
+    """The few numbers on top of the page, and what they are."""
+    judged = [(row, row.verdict) for row in rows if row.verdict is not None]
+    none = sum(said.label is None for _, said in judged)
+    known = [(row, said) for row, said in judged if row.truth in places]
+    strangers = [said for row, said in judged if row.truth is not None and row.truth not in places]
+    best = sum(str(said.nearest) == row.truth for row, said in known)
+    noticed, refused = sum(said.label is None for said in strangers), sum(said.label is None for _, said in known)
+    numbers = [(f"{best:,} of {len(known):,}", "named rightly, if each has to be one of the classes", bool(known)),
+               (f"{noticed:,} of {len(strangers):,}", f"strangers noticed as {NONE}", bool(strangers)),
+               (f"{refused:,} of {len(known):,}", f"known ones taken for {NONE}", bool(known and none)),
+               (f"{len(judged) - none:,}", "named", not known),
+               (f"{none:,}", NONE, not known and none > 0),
+               (f"{len(rows) - len(judged):,}", "could not be read", len(judged) < len(rows))]
+    return [(number, words) for number, words, told in numbers if told]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """How many pictures of a true class were given a class; none of these is -1."""
+
+    truth: int
+    said: int
+    count: int
+    share: float                                              # of the pictures of the true class
+
+    @property
+    def right(self) -> bool:
+        """Whether that was right."""
+        return self.truth == self.said
+
+
+def confusion(rows: Sequence[Row], places: Mapping[str, int]) -> list[list[Cell]]:
+    """The confusion matrix of the classes that occur, a true class a line, none of these last; without labels empty."""
+    from sklearn.metrics import confusion_matrix
+
+    told = [(places.get(row.truth, -1), -1 if row.verdict.label is None else places[str(row.verdict.label)])
+            for row in rows if row.verdict and row.truth is not None]
+    occurring = sorted({place for pair in told for place in pair}, key=lambda place: (place < 0, place))
+    if not told:
+        return []
+    counts = confusion_matrix([truth for truth, _ in told], [said for _, said in told], labels=occurring)
+    return [[Cell(truth, said, int(count), round(count / line.sum(), 2))
+             for said, count in zip(occurring, line, strict=True)]
+            for truth, line in zip(occurring, counts, strict=True) if line.sum()]
+
+
+def mistakes_of(matrix: list[list[Cell]]) -> list[Cell]:
+    """The mistakes of a confusion matrix, the most frequent first."""
+    return sorted((cell for line in matrix for cell in line if cell.count and not cell.right),
+                  key=lambda cell: -cell.count)
+
+
+# --------------------------------------------------------------------------------------------------------- result card
+
+def card_of(classifier: "PlainClassifier") -> dict[str, str]:
     """The result card: what made these numbers."""
     import dmn4
 
@@ -138,7 +290,7 @@ def card_of(classifier: Any) -> dict[str, str]:
             "image size": str(classifier.parts_.transform.size), "classes": str(len(counts)), "shots": shots,
             NONE: calibration.promise(USUAL_SHARE), "dmn4": dmn4.__version__,
             "torch": torch.__version__, "python": platform.python_version(), "machine": platform.machine(),
-            "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+            "command": on_screen(shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])),
             "written": time.strftime("%Y-%m-%d %H:%M:%S")}
 
 

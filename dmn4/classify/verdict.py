@@ -37,6 +37,11 @@ class Verdict:
         return f"nearest: {self.nearest}, {share}" if self.label is None else share
 
     @property
+    def doubt(self) -> float:
+        """How unsure the nearest class is, 0 to 1: what a person should look at first has the most."""
+        return 1 - self.probability
+
+    @property
     def line(self) -> str:
         """The verdict in one line: "wren (87 %)", or "none of these (nearest: wren, 41 %)"."""
         return f"{self.words} ({self.chance})"

@@ -101,6 +101,9 @@ def predict(model: Annotated[str, typer.Argument(metavar="MODEL", help="A file t
                               "of the pictures of your classes may be refused (0.1 if it is left out).")] = None,
             sets: Annotated[float | None, typer.Option("--sets", metavar="COVERAGE", help="Also list the classes that "
                             "hold a picture's own with this probability, such as 0.9.")] = None,
+            report: Annotated[Path | None, typer.Option(help="Also write a page for the browser: the least sure first, "
+                              "with evidence and corrections; beside true labels where folders are named as classes.")]
+            = None,
             sort_into: Annotated[Path | None, typer.Option(help="Copy pictures into class folders here.")] = None,
             link: Annotated[bool, typer.Option("--link", help="With --sort-into: link in place of copying.")] = False,
             watch: Annotated[Path | None, typer.Option(help="Go on with what arrives in this folder, until Ctrl-C.")]
@@ -114,6 +117,7 @@ def predict(model: Annotated[str, typer.Argument(metavar="MODEL", help="A file t
     from dmn4.classify import predictions, sorting
     from dmn4.classify.keeping import opened
     from dmn4.classify.plain import PlainClassifier
+    from dmn4.classify.report import Report
     from dmn4.classify.sorted_folder import SortedFolder
     from dmn4.data.folders import existing_folder
 
@@ -121,9 +125,9 @@ def predict(model: Annotated[str, typer.Argument(metavar="MODEL", help="A file t
     if not images and watch is None:
         raise InputError("no pictures were named: give files, folders, or --watch FOLDER")
     if out is not None or parquet is not None:
-        if watch or csv or as_json or sort_into or resume or retry_errors:
-            raise InputError("-o and --parquet go with none of --csv, --json, --sort-into, --watch, --resume and "
-                             "--retry-errors; the same command goes on where it stopped")
+        if watch or csv or as_json or report or sort_into or resume or retry_errors:
+            raise InputError("-o and --parquet go with none of --csv, --json, --report, --sort-into, --watch, --resume "
+                             "and --retry-errors; the same command goes on where it stopped")
         note(bulk.predict_in_bulk(model, images or [], out, parquet, engine=engine, reject=share, column=column,
                                   format=format, workers=workers, device=device, address=address,
                                   gpus_per_worker=gpus_per_worker))
@@ -131,6 +135,8 @@ def predict(model: Annotated[str, typer.Argument(metavar="MODEL", help="A file t
     if engine != "local" or address or workers is not None or gpus_per_worker or column or device:
         raise InputError("--engine, --address, --workers, --gpus-per-worker, --device and --column need -o OUT or "
                          "--parquet FILE")
+    if report is not None and resume:
+        raise InputError("--report shows the pictures of one run: leave out --resume, or write it when the run is done")
     paths = sorting.gather([Path(image) for image in images]) if images else []
     arriving = sorting.arrivals(existing_folder(watch)) if watch else iter(())
     name = predictions.model_name(Path(model), share) if csv else ""
@@ -140,6 +146,7 @@ def predict(model: Annotated[str, typer.Argument(metavar="MODEL", help="A file t
     if share and not classifier.calibration_.rejects(share):
         note(classifier.calibration_.promise(share))
     paths = [path for path in paths if str(path) not in table.done]
+    pages = None if report is None else Report(classifier, paths)
     rows = chain(predictions.predict_each(classifier, watched(paths, "predicting", as_json), share, coverage=sets),
                  predictions.predict_each(classifier, arriving, share, batch_size=1, coverage=sets))
     start, said = time.monotonic(), []
@@ -148,6 +155,8 @@ def predict(model: Annotated[str, typer.Argument(metavar="MODEL", help="A file t
             if folder is not None:
                 folder.take(prediction)                            # first: what is in the table is in its place
             table.add(prediction)
+            if pages is not None:
+                pages.add(prediction)
             if as_json:
                 said.append(prediction.as_dict)
             else:
@@ -163,6 +172,9 @@ def predict(model: Annotated[str, typer.Argument(metavar="MODEL", help="A file t
             note(bulk.summary(table.count, table.errors, time.monotonic() - start))
         if table.odd_names and csv:
             note(f"{table.odd_names:,} names of pictures are no UTF-8 text; {str(csv)!r} holds them byte for byte")
+    if pages is not None and report is not None and table.errors < table.count:
+        pages.write(report, watched)
+        note(f"{report}: {report.stat().st_size / 1e6:.1f} MB; open it in a browser")
     if table.errors and table.errors == table.count:
         raise InputError(f"none of the {table.count} pictures can be read; the first: {table.first_error}")
 

@@ -89,6 +89,12 @@ class Explanation:
         return f"{words}; {len(self.classes)} of {self.known_classes:,} classes were compared closely"
 
     @property
+    def tally(self) -> str:
+        """How many patches voted, and what all of them together would say, in words."""
+        other = "the same" if self.dn4_verdict == self.verdict else self.dn4_verdict
+        return f"{int(self.kept.sum())} of {len(self.kept)} patches voted. All patches together would say {other}."
+
+    @property
     def winner(self) -> Tensor:
         """The class that each descriptor is nearest to -> (M,)."""
         return first_argmax(self.class_best)

@@ -3,7 +3,6 @@
 import base64
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -23,9 +22,9 @@ from ..files import write_file
 from ..methods import build_method
 from ..methods.base import DescriptorMethod
 from ..recipes import parse_options
+from ..templates import render
 from .curves import draw_clouds, draw_clutter_curves, draw_densities, draw_shares
 from .numbers import clutter_accuracies, sample_tau, true_shares, tsne_clouds
-from .page import STYLE
 from .plans import plan_for
 from .sheets import DATA
 from .workshop import Entry, Workshop
@@ -183,9 +182,7 @@ def write_figure(draw: Callable[[Workshop, Path], Drawn], workshop: Workshop, na
     text = [f"# {title}", "", f"![{title}]({picture.name})", "", *(f"- {one}" for one in notes), ""]
     write_file(path, "\n".join(text))
     inside = f"data:image/png;base64,{base64.b64encode(picture.read_bytes()).decode()}"
-    items = "".join(f"<li>{escape(one)}</li>" for one in notes)
-    write_file(path.with_suffix(".html"), f"<!doctype html><meta charset=utf-8><title>{escape(title)}</title>{STYLE}"
-               f"<h1>{escape(title)}</h1><img style='max-width:100%' src='{inside}'><ul>{items}</ul>")
+    write_file(path.with_suffix(".html"), render("measured.html", title=title, picture=inside, grid=[], notes=notes))
     return path
 
 

@@ -1,14 +1,11 @@
 """A table of the paper as Markdown and HTML: paper's number, measured number, difference, and what was missing."""
 
 from collections.abc import Mapping
-from html import escape
 from pathlib import Path
 
 from ..files import write_file
+from ..templates import render
 from .sheets import DATA, Cell, Found, Sheet
-
-STYLE = ("<style>body{font:16px/1.5 sans-serif;margin:2rem}td{padding:.2rem .8rem;border-bottom:1px solid #ddd}"
-         "tr:first-child{font-weight:bold}table{border-collapse:collapse}</style>")
 
 
 def write_page(path: Path, sheet: Sheet, found: Mapping[Cell, Found], budget: str, drawn: tuple[str, ...]) -> None:
@@ -21,10 +18,7 @@ def write_table(path: Path, title: str, grid: list[list[str]], notes: list[str])
     lines = ["| " + " | ".join(row) + " |" for row in grid]
     lines.insert(1, "|" + "---|" * len(grid[0]))
     write_file(path, "\n".join([f"# {title}", "", *lines, "", *(f"- {note}" for note in notes), ""]))
-    body = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in grid)
-    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
-    write_file(path.with_suffix(".html"), f"<!doctype html><meta charset=utf-8><title>{escape(title)}</title>{STYLE}"
-               f"<h1>{escape(title)}</h1><table>{body}</table><ul>{items}</ul>")
+    write_file(path.with_suffix(".html"), render("measured.html", title=title, picture="", grid=grid, notes=notes))
 
 
 def fill_grid(sheet: Sheet, found: Mapping[Cell, Found], drawn: tuple[str, ...] = ()) -> list[list[str]]:
