@@ -7,7 +7,7 @@ import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO, TypeAlias, TypeVar, overload
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from .errors import InputError
 
 Buffer: TypeAlias = bytes | memoryview
+Kind = TypeVar("Kind")
 FORMAT = "dmn4 1"                                             # in the metadata of every file written here
 TEXT_LIMIT = 1 << 30                                          # bytes of a text or a table
 LARGEST = 1e15                                                # of a weight; a product of two is still a float32
@@ -63,11 +64,21 @@ def finite(content: Any) -> Any:
     return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
+@overload
+def read_json(path: Path) -> dict[str, Any]: ...
+@overload
+def read_json(path: Path, kind: type[Kind]) -> Kind: ...
 def read_json(path: Path, kind: Any = None) -> Any:
     """The content of a JSON file, of this kind if one is named, or an InputError that names the file."""
     return parse_json(read_text(path), repr(str(path)), kind)
 
 
+@overload
+def parse_json(text: str, source: str) -> dict[str, Any]: ...
+@overload
+def parse_json(text: str, source: str, kind: type[Kind]) -> Kind: ...
+@overload
+def parse_json(text: str, source: str, kind: Any) -> Any: ...
 def parse_json(text: str, source: str, kind: Any = None) -> Any:
     """The content of a JSON text, or an InputError that says where it came from and what is wrong.
 

@@ -287,3 +287,13 @@ def test_the_cache_folder_is_found_in_the_usual_places(monkeypatch, tmp_path):
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert cache_folder() == tmp_path / "home" / ".cache" / "dmn4"
+
+
+def test_the_cache_folder_of_another_system_gives_way_to_one_that_is_there(monkeypatch, tmp_path):
+    for name in ("DMN4_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(cache, "user_cache_path", lambda name, appauthor: tmp_path / "Library" / "Caches" / name)
+    assert cache_folder() == tmp_path / "Library" / "Caches" / "dmn4"
+    (tmp_path / ".cache" / "dmn4").mkdir(parents=True)
+    assert cache_folder() == tmp_path / ".cache" / "dmn4"

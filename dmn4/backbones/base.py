@@ -1,5 +1,6 @@
 """What every backbone shares: the call `backbone(images) -> maps`, its preferred preprocessing, and its checks."""
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
@@ -25,6 +26,7 @@ class Backbone(nn.Module):
     out_channels: int
     name: str = ""                                            # with `options`, what build_backbone was asked for
     options: Options = {}
+    __call__: Callable[..., Tensor]                           # nn.Module says Any
 
     def forward(self, images: Tensor) -> Tensor:
         """Feature maps of a batch: (B, 3, h, w) -> (B, C, H, W).

@@ -58,7 +58,8 @@ class Conv4(Backbone):
         START[choose("start", start, START)](self)
 
     def features(self, images: Tensor) -> Tensor:
-        return self.pool(self.bend(self.broaden(self.blocks(images))))
+        maps: Tensor = self.pool(self.bend(self.broaden(self.blocks(images))))
+        return maps
 
 
 class Bend(nn.Module):

@@ -102,11 +102,13 @@ class EfficientNetLite(Backbone):
         kaiming(self, "fan_in")
 
     def features(self, images: Tensor) -> Tensor:
+        maps: Tensor
         if self.compared:
             maps = self.layers[:-1](images)                                           # (B, 320, H, W)
             return torch.cat([maps, self.layers[-1](maps)], dim=1)                    # (B, 1600, H, W)
         if self.layer != "joined":
-            return self.layers(images)
+            maps = self.layers(images)
+            return maps
         fine = self.layers[:self.fine](images)                                        # (B, 112, H, W)
         coarse = self.layers[self.fine:](fine)                                        # (B, 320, H/2, W/2)
         coarse = F.interpolate(coarse, size=fine.shape[2:], mode="bilinear")          # (B, 320, H, W)
@@ -116,7 +118,8 @@ class EfficientNetLite(Backbone):
         """Scores of the 1000 ImageNet classes: (B, 3, h, w) -> (B, 1000); needs the layer of the whole network."""
         if self.out_channels != CLASSES:
             raise InputError(f"logits need the layer that ends in x{CLASSES}; this backbone ends at {self.layer!r}")
-        return self(images).mean((2, 3))                      # a linear layer and the average over places commute
+        means: Tensor = self(images).mean((2, 3))             # a linear layer and the average over places commute
+        return means
 
 
 class SameConv2d(nn.Conv2d):
@@ -152,7 +155,8 @@ class Block(nn.Module):
         self.residual = inputs == outputs and stride == 1
 
     def forward(self, maps: Tensor) -> Tensor:
-        return self.path(maps) + maps if self.residual else self.path(maps)
+        added: Tensor = self.path(maps)
+        return added + maps if self.residual else added
 
 
 def blocks(form: Form) -> list[Block]:

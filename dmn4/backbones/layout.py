@@ -39,7 +39,9 @@ class Layout:
             return output
         if self.kind == "channels last":
             return output.permute(0, 3, 1, 2)
-        return output[:, self.extra:].transpose(1, 2).unflatten(2, grid(output.shape[1] - self.extra, height, width))
+        sides = grid(output.shape[1] - self.extra, height, width)
+        maps: Tensor = output[:, self.extra:].transpose(1, 2).unflatten(2, sides)
+        return maps
 
 
 def grid(places: int, height: int, width: int) -> tuple[int, int]:

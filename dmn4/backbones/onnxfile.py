@@ -87,7 +87,7 @@ class OnnxFile(OutsideBackbone):
         return self.__dict__ | {"session": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
         self.session = opened(self.path)
 
 

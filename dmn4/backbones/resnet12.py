@@ -58,7 +58,8 @@ class ResNet12(Backbone):
         kaiming(self)
 
     def features(self, images: Tensor) -> Tensor:
-        return self.blocks(images)
+        maps: Tensor = self.blocks(images)
+        return maps
 
 
 class Block(nn.Module):

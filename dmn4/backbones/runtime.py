@@ -58,7 +58,8 @@ class InOnnx(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Feature maps of a batch: (B, 3, h, w) -> (B, C, H, W)."""
         if images.device.type != "cpu" or torch.is_grad_enabled():
-            return self.network(images)
+            maps: Tensor = self.network(images)
+            return maps
         check_images(images, self.minimum)
         session = self.session(*images.shape[2:])
         return self.network(images) if session is None else run(session, images.float())[0]

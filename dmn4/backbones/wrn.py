@@ -38,7 +38,8 @@ class WideResNet(Backbone):
         kaiming(self)
 
     def features(self, images: Tensor) -> Tensor:
-        return self.pool(self.last(self.blocks(self.stem(images))))
+        maps: Tensor = self.pool(self.last(self.blocks(self.stem(images))))
+        return maps
 
 
 class Block(nn.Module):
@@ -56,4 +57,5 @@ class Block(nn.Module):
 
     def forward(self, maps: Tensor) -> Tensor:
         inside = F.dropout(self.first(maps), self.drop, self.training)
-        return self.second(inside) + self.shortcut(maps)
+        added: Tensor = self.second(inside) + self.shortcut(maps)
+        return added

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import torch
 from joblib import Parallel, delayed
 from PIL import Image
@@ -162,21 +163,13 @@ def memory_levels(task: Task, pictures: list[Path], out: Path, workers: int) -> 
 
 def family_memory() -> float:
     """Megabytes of this process and of all below it, shared pages counted once in all; 0 where nobody says."""
-    parents, family = {}, {os.getpid()}
-    for folder in Path("/proc").glob("[0-9]*"):
-        status = read(folder / "stat").rpartition(")")[2].split()
-        if status:
-            parents[int(folder.name)] = int(status[1])
-    for process in sorted(parents):
-        if parents[process] in family:
-            family.add(process)
-    lines = [line for process in family for line in read(Path(f"/proc/{process}/smaps_rollup")).splitlines()]
-    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1e3
+    me = psutil.Process()
+    return sum(proportional(process) for process in [me, *me.children(recursive=True)]) / 1e6
 
 
-def read(path: Path) -> str:
-    """The text of a file that may be gone."""
+def proportional(process: psutil.Process) -> int:
+    """Resident bytes of a process, each page divided by the processes that share it; 0 if it is gone."""
     try:
-        return path.read_text()
-    except OSError:
-        return ""
+        return int(getattr(process.memory_full_info(), "pss", 0))
+    except psutil.Error:
+        return 0

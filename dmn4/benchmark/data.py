@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import psutil
 import torch
 from PIL import Image
 from torch import nn
@@ -27,7 +28,7 @@ BATCH = 80                                                         # a 5-way 1-s
 
 def measure(path: str | Path, network: nn.Module, split: str | None = "train", repeats: int = 10) -> Iterator[str]:
     """One line for each figure: the cache, full-size sources, and each transform beside a step of `network`."""
-    yield f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, {torch.get_num_threads()} threads of torch"
+    yield f"load {psutil.getloadavg()[0]:.1f} on {os.cpu_count()} cores, {torch.get_num_threads()} threads of torch"
     images = open_dataset(path, split)
     start, seconds = time.perf_counter(), timed(lambda: decoded(images, 84, cache=False, progress=False), 1)
     yield (f"decode {images.name} once: {len(images):,} pictures in {seconds:.1f} s of processor time, "

@@ -6,9 +6,9 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 from rich.console import Console
 from rich.progress import track
@@ -61,7 +61,7 @@ def peak_memory(run: Callable[[], Any]) -> int:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
         run()
     held = peak = 0
-    for event in profile.profiler.kineto_results.events():   # type: ignore[union-attr]
+    for event in profile.profiler.kineto_results.events():
         if event.name() == "[memory]":
             held += event.nbytes()
             peak = max(peak, held)
@@ -86,15 +86,5 @@ def report(console: Console) -> dict[str, Any]:
 
 
 def busy_share(seconds: float = 1.0) -> float:
-    """The share of all cores that other jobs keep busy at the moment; elsewhere than on Linux, over the last minute."""
-    if not Path("/proc/stat").exists():
-        return os.getloadavg()[0] / (os.cpu_count() or 1) if hasattr(os, "getloadavg") else 0.0
-    before = processor_ticks()
-    time.sleep(seconds)
-    spent = [after - then for after, then in zip(processor_ticks(), before, strict=True)]
-    return 1 - (spent[3] + spent[4]) / max(1, sum(spent))                 # idle, and waiting for a disk
-
-
-def processor_ticks() -> list[int]:
-    """What all cores have done since the start: user, nice, system, idle, waiting, interrupts ..."""
-    return [int(ticks) for ticks in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    """The share of all cores that other jobs keep busy at the moment."""
+    return float(psutil.cpu_percent(seconds)) / 100

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+import psutil
 
 from ..errors import InputError
 from ..files import write_file
@@ -155,7 +156,7 @@ def floor(backbone: str, weights: str | None) -> float:
 def measure(services: "list[Replica]", token: str | None, clients: int, seconds: float, bare: float = 1.0,
             kill_every: float = 0.0) -> Load:
     """Keep services busy: a third of the time with answers alone, then with requests of all kinds."""
-    before = os.getloadavg()[0]
+    before = psutil.getloadavg()[0]
     pictures, labels = drawn_pictures()
     first = Client(services, token, pictures, labels, seed=0)
     known = first.create()
@@ -231,24 +232,16 @@ def killing(services: "list[Replica]", every: float) -> Iterator[list[int]]:
 
 def memory_with_children(process: int) -> float:
     """Resident megabytes of a process and of all that it started."""
-    parents: dict[int, int] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            words = path.read_text().rsplit(")", 1)[1].split()
-        except OSError:                                       # it ended meanwhile
-            continue
-        parents[int(path.parent.name)] = int(words[1])
-    family = {process}
-    while more := {child for child, parent in parents.items() if parent in family} - family:
-        family |= more
-    return sum(memory_of(one) for one in family)
+    return sum(memory_of(one) for one in [process, *(child.pid for child in psutil.Process(process).children(True))])
 
 
 def memory_of(process: int) -> float:
-    """Resident megabytes of a process that are its own, 0 where the system does not say."""
-    status = Path(f"/proc/{process}/status")
+    """Resident megabytes of a process that are its own, 0 where the system does not say.
+
+    Of what processes share only Linux tells the part that is no file, and not through psutil.
+    """
     try:
-        lines = status.read_text().splitlines()
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
     except OSError:
         return 0.0
     sizes = {line.split(":")[0]: int(line.split()[1]) / 1e3 for line in lines if line.startswith(("VmRSS", "RssShmem"))}

@@ -31,8 +31,10 @@ def dense_scores(support: Tensor, labels: Tensor, query: Tensor, rule: str) -> T
     pool = describe(support).flatten(0, 1)                                                    # (S, C)
     similarity = describe(query) @ pool.T                                                     # (Q, M, S)
     class_best = similarity.unflatten(2, (ways, -1)).max(-1).values                           # (Q, M, N)
+    scores: Tensor
     if rule == "dn4":
-        return class_best.sum(1)
+        scores = class_best.sum(1)
+        return scores
     nearest = similarity.max(2).indices                                                       # (Q, M)
     if rule == "mn4":
         column = similarity
@@ -42,4 +44,5 @@ def dense_scores(support: Tensor, labels: Tensor, query: Tensor, rule: str) -> T
         column = torch.where(chose, (first - second)[..., None], -torch.inf)                  # (Q, M, S)
     back = column.max(1).indices                                                              # (Q, S)
     kept = back.gather(1, nearest) == torch.arange(nearest.shape[1], device=nearest.device)   # (Q, M)
-    return (class_best * kept[..., None]).sum(1)
+    scores = (class_best * kept[..., None]).sum(1)
+    return scores

@@ -44,9 +44,10 @@ def filesystem(address: str) -> tuple[Any, str]:
     except ImportError:
         raise InputError(f"{public(address)!r} is read by fsspec: pip install 'dmn4[bulk]'") from None
     try:
-        return url_to_fs(address)
+        store, path = url_to_fs(address)
     except (ImportError, ValueError) as error:                # the package for s3:// is missing, or nobody knows x://
         raise InputError(f"cannot open {public(address)!r}: {harmless(error)}") from None
+    return store, str(path)
 
 
 def open_binary(address: str) -> AbstractContextManager[IO[bytes]]:
@@ -55,14 +56,16 @@ def open_binary(address: str) -> AbstractContextManager[IO[bytes]]:
         check_regular(Path(address))
         return open(address, "rb")
     store, path = filesystem(address)
-    return store.open(path, "rb")
+    file: IO[bytes] = store.open(path, "rb")
+    return file
 
 
 def fetch(address: str) -> Path | bytes:
     """A picture as the package reads it: the path of a file of this machine, the content of one elsewhere."""
     if is_remote(address):
         store, path = filesystem(address)
-        return patiently(lambda: store.cat_file(path), address)
+        content: bytes = patiently(lambda: store.cat_file(path), address)
+        return content
     if not Path(address).exists():
         patiently(lambda: Path(address).stat(), address)
     return Path(address)

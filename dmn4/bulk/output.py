@@ -82,7 +82,8 @@ class Folder:
 
     def has(self, name: str) -> bool:
         """Whether there is such a file."""
-        return self.at(name).exists() if self.store is None else self.store.exists(self.at(name))
+        there: bool = self.at(name).exists() if self.store is None else self.store.exists(self.at(name))
+        return there
 
     def names(self) -> Iterator[str]:
         """The names of the files in the folder."""
@@ -94,9 +95,10 @@ class Folder:
 
     def read(self, name: str) -> bytes:
         """The content of a file."""
-        if self.store is None:
-            return self.at(name).read_bytes()
-        return patiently(lambda: self.store.cat_file(self.at(name)), f"{self.name}/{name}")
+        path = self.at(name)
+        content: bytes = (path.read_bytes() if self.store is None else
+                          patiently(lambda: self.store.cat_file(path), f"{self.name}/{name}"))
+        return content
 
     def write(self, name: str, content: bytes) -> None:
         """Put a file there; object stores show one only when all of it has arrived."""

@@ -186,7 +186,8 @@ def holds_bytes(kind: Any) -> bool:
 
     if types.is_struct(kind):
         return any(field.name == "bytes" and holds_bytes(field.type) for field in kind)
-    return types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind)
+    binary: bool = types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind)
+    return binary
 
 
 # ------------------------------------------------------------------------------------------------ parts of large files

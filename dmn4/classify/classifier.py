@@ -13,7 +13,7 @@ from .verdict import Judgement
 __all__ = ["FewShotClassifier", "Judgement", "load"]
 
 
-class FewShotClassifier(ClassifierMixin, BaseEstimator, PlainClassifier):
+class FewShotClassifier(ClassifierMixin, BaseEstimator, PlainClassifier):  # type: ignore[misc]
     """Names the kind of a photograph, given a few labelled photographs of each kind; no network is trained.
 
     Images are paths, PIL images, encoded bytes or uint8 arrays (h, w, 3), of mixed sizes, in a list or a stream.

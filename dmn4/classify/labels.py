@@ -17,7 +17,7 @@ def checked_labels(y: Iterable[Hashable]) -> np.ndarray:
 
     try:
         given = y if isinstance(y, np.ndarray) else list(y)
-        labels = column_or_1d(np.asarray(given), warn=True)
+        labels: np.ndarray = column_or_1d(np.asarray(given), warn=True)
         check_kind(labels)
         check_kept(given, labels)
         check_classification_targets(labels)

@@ -33,7 +33,7 @@ class PlainClassifier(Learner):
         """
         share = refusable(reject)
         judged = self._judged(images)
-        answers = self.classes_[torch.cat([some.scores.argmax(1) for some in judged]).numpy()]
+        answers: np.ndarray = self.classes_[torch.cat([some.scores.argmax(1) for some in judged]).numpy()]
         if not share:
             return answers
         if not self.calibration_.rejects(share):
@@ -63,7 +63,7 @@ class PlainClassifier(Learner):
 
     def decision_function(self, images: Iterable[Source]) -> np.ndarray:
         """The method's scores (n, N); with two classes (n,), by how much the second leads."""
-        scores = torch.cat([judged.scores for judged in self._judged(images)]).double().numpy()
+        scores: np.ndarray = torch.cat([judged.scores for judged in self._judged(images)]).double().numpy()
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
     def explain(self, image: Source, reject: bool | float = False) -> "Explanation":

@@ -1,9 +1,9 @@
 """dmn4 backbones: which networks can be named; dmn4 backbones check: what one of them makes of two pictures."""
 
-import resource
 from pathlib import Path
 from typing import Annotated
 
+import psutil
 import typer
 
 from dmn4.errors import InputError
@@ -57,7 +57,7 @@ def check(name: Annotated[str, typer.Argument(metavar="NAME", help="Such as effi
     _, channels, height, width = sight.maps.shape
     draw_sight(sight, (as_picture(sources[0]), as_picture(sources[1])),
                f"{name}, {parts.transform.size} pixels -> {height}x{width}x{channels}", out)
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    memory = psutil.Process().memory_info().rss / 1e6
     typer.echo(f"{name}: {parts.transform.size} pixels -> {height}x{width}x{channels}\n"
                f"  time      {1e3 * sight.seconds:.1f} ms a picture, {torch.get_num_threads()} threads\n"
                f"  memory    {memory:.0f} MB, the whole process\n"

@@ -36,7 +36,7 @@ def _of_each_split(pattern: str, splits: Sequence[str] = ("train", "val", "test"
 
 
 def _labelled(
-    images: Sequence[Source] | np.ndarray, labels: Sequence, path: Path, names: Sequence | None = None
+    images: Sequence[Source] | np.ndarray, labels: Sequence[Any], path: Path, names: Sequence[Any] | None = None
 ) -> ImageSet:
     """Pictures with any integers as labels; classes are called by `names`, or by their number."""
     given = _whole_numbers(labels, "labels", path)
@@ -120,7 +120,7 @@ def read_tiered_npz(path: Path) -> ImageSet:
     return _labelled(pictures, *_tiered_labels(path.with_name(path.stem.replace("_images", "_labels") + ".pkl")))
 
 
-def _tiered_labels(path: Path) -> tuple[Sequence, Path, Sequence | None]:
+def _tiered_labels(path: Path) -> tuple[Sequence[Any], Path, Sequence[Any] | None]:
     table = read_pickle(path)
     if not isinstance(table, dict):
         raise InputError(f"{str(path)!r} is no table of labels")

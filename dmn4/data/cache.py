@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from platformdirs import user_cache_path
 from rich.console import Console
 from rich.progress import Progress
 
@@ -129,9 +130,15 @@ def _warn_unreadable(images: ImageSet, rows: np.ndarray) -> None:
 # -------------------------------------------------------------------------------------------------------- the folder
 
 def cache_folder() -> Path:
-    """Where the package keeps what it fetched or decoded: $DMN4_CACHE, else dmn4 in $XDG_CACHE_HOME or ~/.cache."""
-    named = os.environ.get("DMN4_CACHE")
-    return Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "dmn4")
+    """Where the package keeps what it fetched or decoded: $DMN4_CACHE, or `dmn4` where programs keep such files.
+
+    That is $XDG_CACHE_HOME, else ~/.cache if something of the package is there already, else what the system uses:
+    ~/.cache, ~/Library/Caches, or the local application data of Windows.
+    """
+    if named := os.environ.get("DMN4_CACHE"):
+        return Path(named)
+    usual = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "dmn4")
+    return usual if usual.is_dir() or "XDG_CACHE_HOME" in os.environ else user_cache_path("dmn4", appauthor=False)
 
 
 def decoded_folder() -> Path:

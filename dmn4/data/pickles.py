@@ -51,7 +51,7 @@ class _Type:
             raise _RefusedError(f"an array of type {code!r}")
         self.code = code
 
-    def __setstate__(self, state: tuple) -> None:
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
         order = state[1]
         self.code = order + self.code.lstrip("<>|=") if order in ("<", ">", "|") else self.code
 
@@ -62,9 +62,9 @@ class _Array:
     __slots__ = ("value",)
 
     def __init__(self, *_: object) -> None:
-        self.value: np.ndarray | list | None = None
+        self.value: np.ndarray | list[Any] | None = None
 
-    def __setstate__(self, state: tuple) -> None:
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
         _, shape, kind, by_columns, content = state
         if isinstance(content, list):                              # an array of objects: its members were read safely
             self.value = content
@@ -78,7 +78,7 @@ class _Frame:
 
     __setstate__ = None
 
-    def __new__(cls, raw: bytes, kind: _Type, shape: tuple, order: str) -> Any:
+    def __new__(cls, raw: bytes, kind: _Type, shape: tuple[int, ...], order: str) -> Any:
         return np.frombuffer(raw, dtype=kind.code).reshape(shape, order="F" if order == "F" else "C")
 
 
@@ -143,7 +143,7 @@ class _Bounded:
 _Unpickler: Any = pickle._Unpickler                                # the one in Python
 
 
-class _Reader(_Unpickler):
+class _Reader(_Unpickler):  # type: ignore[misc]
     """An unpickler whose memo is as large as what is in it, and which hashes nothing but text and numbers.
 
     The one that the standard library has in C makes room for any place in the memo that a pickle names, and hashes

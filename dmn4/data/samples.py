@@ -58,7 +58,8 @@ def _colours(rng: np.random.Generator, count: int, vivid: bool) -> np.ndarray:
     """Random colours 0..255: (count, 3). Grounds are duller than objects."""
     colours = rng.uniform(0, 255, (count, 3))
     middle = colours.mean(1, keepdims=True)
-    return np.clip(middle + (colours - middle) * (1.6 if vivid else 0.5), 0, 255)
+    shades: np.ndarray = np.clip(middle + (colours - middle) * (1.6 if vivid else 0.5), 0, 255)
+    return shades
 
 
 def _draw(look: Look, clutter: float, size: int, rng: np.random.Generator) -> np.ndarray:
@@ -94,7 +95,8 @@ def _ground(scene: int, size: int, rng: np.random.Generator) -> np.ndarray:
     y, x = np.mgrid[:size, :size]
     ripple = 0.5 + 0.5 * np.sin(wave * (x * np.cos(direction) + y * np.sin(direction)) + rng.uniform(0, 6))
     share = np.clip(0.65 * soft + 0.35 * ripple, 0, 1)[..., None]
-    return colours[0] * share + colours[1] * (1 - share)
+    ground: np.ndarray = colours[0] * share + colours[1] * (1 - share)
+    return ground
 
 
 # ------------------------------------------------------------------------------------------- the demo's photographs

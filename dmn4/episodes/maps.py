@@ -43,7 +43,8 @@ class MapStore:
 
     def __getitem__(self, rows: Tensor) -> Tensor:
         maps = self.values.index_select(0, rows.flatten()).float().permute(0, 3, 1, 2)
-        return maps.unflatten(0, rows.shape)
+        chosen: Tensor = maps.unflatten(0, rows.shape)
+        return chosen
 
     def pooled(self) -> "MapStore":
         """The mean of each map, as a map of one location."""

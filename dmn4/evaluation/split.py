@@ -101,7 +101,8 @@ class EmbeddedSplit:
                              "--mirror or --base-split")
         support, query = (self.transform(pictures(self.images, rows)) for rows in (episode.support, episode.query))
         backbone, learnt = method.learn_adapted(self.backbone, support, episode.support_labels, self.base)
-        return method.answer(learnt, backbone(query))
+        scores: Tensor = method.answer(learnt, backbone(query))
+        return scores
 
 
 def all_views(contenders: Mapping[str, Contender], shots: int) -> tuple[str, ...]:

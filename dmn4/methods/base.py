@@ -1,6 +1,7 @@
 """What every method shares: the call and its checks; and what every descriptor method shares: search, keep, vote."""
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeGuard
 
 import torch
@@ -66,6 +67,7 @@ class Method(nn.Module):
     vectorised: bool = False
     compared: int = 0
     temperature_law: "Law | None" = None
+    __call__: Callable[..., Tensor]                           # nn.Module says Any
 
     def __init__(self, channels: int | None = None) -> None:
         super().__init__()

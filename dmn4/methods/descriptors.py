@@ -51,7 +51,8 @@ def unit(rows: Tensor) -> Tensor:
     F.normalize divides a zero row by 1e-12, which multiplies its gradient by 1e12; over infinity both are zero.
     """
     norms = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)                             # (..., 1)
-    return rows / norms.clamp_min(1e-12).masked_fill(norms == 0, torch.inf)
+    units: Tensor = rows / norms.clamp_min(1e-12).masked_fill(norms == 0, torch.inf)
+    return units
 
 
 def pyramid_sides(pyramid: str) -> list[int]:

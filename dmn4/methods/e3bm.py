@@ -99,7 +99,8 @@ class ScaledConv(nn.Module):
         self.factor = nn.Parameter(torch.ones_like(conv.weight[:, :, :1, :1]))            # (out, in, 1, 1)
 
     def forward(self, maps: Tensor) -> Tensor:
-        return functional_call(self.conv, {"weight": self.conv.weight * self.factor}, (maps,))
+        scaled: Tensor = functional_call(self.conv, {"weight": self.conv.weight * self.factor}, (maps,))
+        return scaled
 
     def merged(self) -> nn.Conv2d:
         """The convolution itself, its kernels multiplied."""

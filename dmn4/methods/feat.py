@@ -35,7 +35,8 @@ class FEAT(Method):
         self.reads_means = vector == "gap"
 
     def derive(self, support: Tensor, labels: Tensor) -> Tensor:
-        return self.adapt_set(class_means(self.vector(support), labels))                  # (N, C)
+        adapted: Tensor = self.adapt_set(class_means(self.vector(support), labels))                  # (N, C)
+        return adapted
 
     def score(self, prototypes: Tensor, query: Tensor) -> Tensor:
         return -squared_distances(self.vector(query), prototypes) / self.temperature
@@ -66,4 +67,5 @@ class SetAttention(nn.Module):
         """(s, d) -> (s, d)"""
         similarity = self.query(members) @ self.key(members).T / math.sqrt(members.shape[1])
         attended = self.attention_dropout(similarity.softmax(1)) @ self.value(members)    # (s, d)
-        return self.norm(self.dropout(self.mix(attended)) + members)
+        adapted: Tensor = self.norm(self.dropout(self.mix(attended)) + members)
+        return adapted

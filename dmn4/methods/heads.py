@@ -92,7 +92,8 @@ class ImageToClassHead(nn.Module):
     def forward(self, rows: Tensor, labels: Tensor | None = None) -> Tensor:
         """(B, M, C) -> (B, n), `scale` times the mean over the places"""
         each = cosines(rows, self.weight.flatten(0, 1)).unflatten(-1, self.weight.shape[:2])  # (B, M, n, k)
-        return self.scale * each.amax(-1).mean(1)
+        scores: Tensor = self.scale * each.amax(-1).mean(1)
+        return scores
 
 
 class ReconstructionHead(nn.Module):
@@ -115,7 +116,8 @@ class ReconstructionHead(nn.Module):
         weights = solve_each(gram + strength * torch.eye(gram.shape[1]).to(gram), inner)           # A, transposed
         rebuilt = (weights * (gram @ weights - 2 * inner)).sum(1)                     # (n, B*M)  ||A S||^2 - 2 <A S, q>
         errors = (wanted.square().sum(1) + rebuilt).view(len(gram), *rows.shape[:2]).mean(2)       # (n, B)
-        return -self.scale * errors.T
+        scores: Tensor = -self.scale * errors.T
+        return scores
 
 
 def margin_logits(likeness: Tensor, labels: Tensor, margin: float, scale: float) -> Tensor:

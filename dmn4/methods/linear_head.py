@@ -38,12 +38,14 @@ class LinearHead:
         scaled = [part / norm.masked_fill(norm == 0, torch.inf)
                   for part, norm in zip(rows.split(self.blocks, -1), norms, strict=True)]
         directions = torch.cat(scaled, -1) / len(self.blocks) ** 0.5                      # (Q, M, C)
-        return (directions @ self.weight + self.bias) / rows.shape[1]
+        shares: Tensor = (directions @ self.weight + self.bias) / rows.shape[1]
+        return shares
 
 
 def block_unit(rows: Tensor, blocks: list[int]) -> Tensor:
     """Rows of length 1 in which every block of channels has the same length: (..., C) -> same."""
-    return torch.cat([unit(part) for part in rows.split(blocks, -1)], -1) / len(blocks) ** 0.5
+    units: Tensor = torch.cat([unit(part) for part in rows.split(blocks, -1)], -1) / len(blocks) ** 0.5
+    return units
 
 
 def fit_head(means: Tensor, labels: Tensor, blocks: list[int], prior: float) -> LinearHead:
@@ -73,6 +75,8 @@ def whitened(rows: Tensor, residuals: Tensor, ridge: Tensor) -> Tensor:
     count, channels = residuals.shape
     if count >= channels:
         system = residuals.T @ residuals / ridge + torch.eye(channels).to(rows)           # (C, C)
-        return torch.linalg.solve(system, rows, left=False)
+        whole: Tensor = torch.linalg.solve(system, rows, left=False)
+        return whole
     system = residuals @ residuals.T + ridge * torch.eye(count).to(rows)                  # (n, n)
-    return rows - torch.linalg.solve(system, rows @ residuals.T, left=False) @ residuals
+    along: Tensor = torch.linalg.solve(system, rows @ residuals.T, left=False) @ residuals
+    return rows - along

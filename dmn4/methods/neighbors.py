@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.jit import is_tracing  # type: ignore[attr-defined]
 
 from ..errors import InputError, choose
 from .descriptors import SupportPool
@@ -63,7 +64,7 @@ def search(query: Tensor, pool: SupportPool, partners: bool = True, answers: boo
 
     `partners` asks for the place of the nearest in every class, `answers` also whether the nearest of all is mutual.
     """
-    if torch.jit.is_tracing():
+    if is_tracing():
         return search_plainly(query, pool)
     wide, stands_for = align(pool, query.shape[0] * query.shape[1])
     images, columns = block_shape(query, wide)
@@ -198,7 +199,7 @@ def first_argmax(values: Tensor) -> Tensor:
 
     On a CPU NumPy's is vectorised and takes a sixth of the time of torch's, unless the rows are short.
     """
-    if values.device.type == "cpu" and values.shape[-1] > SHORT_ROW and not torch.jit.is_tracing():
+    if values.device.type == "cpu" and values.shape[-1] > SHORT_ROW and not is_tracing():
         return torch.from_numpy(values.numpy().argmax(-1))
     return values.argmax(-1)
 
@@ -216,7 +217,7 @@ def settle(chosen: Tensor, claim: Tensor, size: int) -> Tensor:
 
     (Q, M) places, (Q, M) claims, number of places -> bool (Q, M).
     """
-    if torch.jit.is_tracing():
+    if is_tracing():
         return settle_plainly(chosen, claim)
     itself = torch.arange(chosen.shape[1], device=chosen.device).expand_as(chosen)           # (Q, M)
     best = claim.new_full((len(claim), size), -torch.inf).scatter_reduce(1, chosen, claim, "amax")

@@ -51,7 +51,8 @@ class PNSemiMasked(PNSemi):
             return weight
         distances = relative_distances(prototypes, extra)                           # (U, N)
         bias, scale = self.gauge(shape_of_columns(distances.detach())).exp().unbind(1)      # (N,) each
-        return weight * ((bias - distances) * scale).sigmoid() ** self.mask_power
+        masks: Tensor = weight * ((bias - distances) * scale).sigmoid() ** self.mask_power
+        return masks
 
 
 @torch.no_grad()

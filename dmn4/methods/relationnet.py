@@ -41,7 +41,8 @@ class RelationNet(Method):
         return classes.view(-1, *support.shape[1:])
 
     def score(self, classes: Tensor, query: Tensor) -> Tensor:
-        return self.relation(classes, self.read(query))
+        scores: Tensor = self.relation(classes, self.read(query))
+        return scores
 
     def read(self, maps: Tensor) -> Tensor:
         """Maps as the relation network takes them: whole, or their means (n, C, 1, 1)."""
@@ -72,7 +73,8 @@ class ConvRelation(nn.Module):
 
     def forward(self, classes: Tensor, query: Tensor) -> Tensor:
         maps = F.adaptive_avg_pool2d(self.shrink(classes, query), 3)                    # (Q N, C, 3, 3)
-        return self.judge(maps.flatten(1)).view(len(query), len(classes))
+        scores: Tensor = self.judge(maps.flatten(1)).view(len(query), len(classes))
+        return scores
 
     def shrink(self, classes: Tensor, query: Tensor) -> Tensor:
         """Both blocks: (N, C, H, W), (Q, C, H, W) -> (Q N, C, h, w)."""
@@ -110,7 +112,8 @@ class PooledRelation(nn.Module):
 
     def forward(self, classes: Tensor, query: Tensor) -> Tensor:
         pairs = torch.broadcast_tensors(classes.flatten(1)[None], query.flatten(1)[:, None])   # (Q, N, C) twice
-        return self.judge(torch.cat(pairs, 2)).squeeze(2)
+        scores: Tensor = self.judge(torch.cat(pairs, 2)).squeeze(2)
+        return scores
 
 
 def start_linear(layers: nn.Sequential, bias: float) -> None:

@@ -4,6 +4,7 @@ All are differentiable where a method trains through them, and the delicate ones
 """
 
 import importlib.util
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -14,6 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import InputError, choose
+
+Solver = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, ...]]   # cost, supply, demand -> flow and dual variables
 
 # Transport: P problems at once, each of moving a supply (m,) onto a demand (n,) at the least total cost
 
@@ -29,17 +32,20 @@ def transport(cost: Tensor, supply: Tensor, demand: Tensor, solver: str = "exact
     if not len(cost):
         return cost.sum((1, 2))                                             # no problem, no cost
     solve = {"exact": network_simplex, "sinkhorn": partial(sinkhorn, entropy=entropy, iterations=iterations)}
-    return Transport.apply(cost, supply, demand, solve[choose("solver", solver, solve)])
+    chosen = solve[choose("solver", solver, solve)]
+    costs: Tensor = Transport.apply(cost, supply, demand, chosen)  # type: ignore[no-untyped-call]
+    return costs
 
 
 class Transport(torch.autograd.Function):
     """V = min <flow, cost>: dV/dcost is the flow, dV/dsupply and dV/ddemand are the dual variables."""
 
     @staticmethod
-    def forward(ctx: Any, cost: Tensor, supply: Tensor, demand: Tensor, solve: partial) -> Tensor:
+    def forward(ctx: Any, cost: Tensor, supply: Tensor, demand: Tensor, solve: Solver) -> Tensor:
         flow, *duals = solve(cost, supply, demand)
         ctx.save_for_backward(flow, *duals)
-        return (flow * cost).sum((-2, -1))
+        costs: Tensor = (flow * cost).sum((-2, -1))
+        return costs
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
@@ -66,7 +72,7 @@ def network_simplex(cost: Tensor, supply: Tensor, demand: Tensor) -> list[Tensor
     problems = list(zip(*(x.contiguous().numpy() for x in (supplies, demands, costs)), strict=True))
     workers = min(torch.get_num_threads(), len(problems))
 
-    def solve(part: int) -> list[tuple]:
+    def solve(part: int) -> list[tuple[Any, ...]]:
         return [emd_c(*problem, 10_000_000, 1) for problem in problems[part::workers]]
 
     with ThreadPoolExecutor(workers) as pool:
@@ -115,7 +121,8 @@ def solve_each(matrices: Tensor, right: Tensor) -> Tensor:
     matrices with some hundred rows.
     """
     if matrices.is_cuda or matrices.ndim == 2:
-        return torch.linalg.solve(matrices, right)
+        solution: Tensor = torch.linalg.solve(matrices, right)
+        return solution
     systems = zip(matrices.flatten(0, -3), right.flatten(0, -3), strict=True)
     return torch.stack([torch.linalg.solve(*system) for system in systems]).view_as(right)
 
@@ -129,7 +136,8 @@ def svm_dual(gram: Tensor, labels: Tensor, bound: float = 0.1, identity: float =
     Y is one-hot. Solved in float64; the gradient towards `gram` is that of the optimum itself.
     """
     one_hot = F.one_hot(labels).double()
-    return SVMDual.apply(gram.double(), one_hot, bound, identity).to(gram.dtype)
+    dual: Tensor = SVMDual.apply(gram.double(), one_hot, bound, identity)  # type: ignore[no-untyped-call]
+    return dual.to(gram.dtype)
 
 
 class SVMDual(torch.autograd.Function):
@@ -187,7 +195,8 @@ def free_direction(hessian: Tensor, free: Tensor, right: Tensor) -> Tensor:
     alone = (inverses @ (right.T * mask)[:, :, None]).squeeze(2)            # (N, n)     D, were nu = 0
     nobody = torch.diag((mask.sum(0) == 0).to(hessian.dtype))               # rows with all entries at their bounds
     nu = torch.linalg.solve(inverses.sum(0) + nobody, alone.sum(0))         # (n,)
-    return (alone - inverses @ nu).T
+    direction: Tensor = (alone - inverses @ nu).T
+    return direction
 
 
 # Subspaces
@@ -198,7 +207,8 @@ def null_space(rows: Tensor) -> Tensor:
     """An orthonormal basis of the vectors at right angles to all rows, without gradients: (n, d) -> (d, d - rank)."""
     _, strengths, directions = torch.linalg.svd(rows.double())              # directions (d, d)
     rank = int((strengths > strengths.amax() * max(rows.shape) * torch.finfo(rows.dtype).eps).sum())
-    return directions[rank:].T.to(rows.dtype)
+    basis: Tensor = directions[rank:].T.to(rows.dtype)
+    return basis
 
 
 def leading_directions(rows: Tensor, rank: int) -> Tensor:
@@ -216,4 +226,5 @@ def leading_directions(rows: Tensor, rank: int) -> Tensor:
     kept = kept + dropped @ (dropped.T @ gram @ kept / gaps.clamp(min=smallest))       # adds 0, and the gradient
     span = kept.T @ rows                                                    # (rank, d)
     factor = torch.linalg.cholesky(span @ span.T + smallest * torch.eye(rank, dtype=rows.dtype, device=rows.device))
-    return torch.linalg.solve_triangular(factor, span, upper=False)
+    orthonormal: Tensor = torch.linalg.solve_triangular(factor, span, upper=False)
+    return orthonormal

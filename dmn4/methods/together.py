@@ -35,7 +35,7 @@ def score_together(support: Tensor, labels: Tensor, query: Tensor,
 
 def grouped(variants: Mapping[str, DescriptorMethod]) -> list[dict[str, DescriptorMethod]]:
     """The variants by what their search depends on."""
-    groups: dict[tuple, dict[str, DescriptorMethod]] = {}
+    groups: dict[tuple[object, ...], dict[str, DescriptorMethod]] = {}
     for name, method in variants.items():
         alone = "" if method.only_votes else name
         groups.setdefault((method.shots, method.pyramid, method.centre, method.k, alone), {})[name] = method

@@ -48,7 +48,7 @@ def partner_cosines(query: Tensor, pool: Tensor, cosines: Tensor, partner: Tenso
     """
     if not with_graph(query, pool):
         return cosines
-    found: Tensor = _PartnerCosines.apply(query, pool, cosines, partner)
+    found: Tensor = _PartnerCosines.apply(query, pool, cosines, partner)  # type: ignore[no-untyped-call]
     return found
 
 

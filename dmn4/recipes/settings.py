@@ -5,9 +5,11 @@ Every field is a string or a number and a flag of the command line; its `help` i
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ..errors import InputError, choose
+
+Kind = TypeVar("Kind", bound="Recipe")
 
 
 def setting(default: Any, explanation: str) -> Any:
@@ -95,7 +97,7 @@ class Training(Recipe):
 
 # ------------------------------------------------------------------------------------------------------- reading values
 
-def adjusted(recipe: Recipe, **given: Any) -> Any:
+def adjusted(recipe: Kind, **given: Any) -> Kind:
     """The recipe with every given setting that is not None."""
     return replace(recipe, **{name: value for name, value in given.items() if value is not None})
 

@@ -28,4 +28,5 @@ class FewShotModel(nn.Module):
     def forward(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
         """Scores of the query images: (n, 3, h, w), (n,), (Q, 3, h, w) -> (Q, N)."""
         maps = self.backbone(torch.cat([support, query]))                          # (n + Q, C, H, W)
-        return self.method(maps[: len(support)], labels, maps[len(support):])
+        scores: Tensor = self.method(maps[: len(support)], labels, maps[len(support):])
+        return scores

@@ -94,9 +94,9 @@ def start_network(recipe: Pretraining, classes: int) -> PretrainingNetwork:
 def count_places(backbone: Backbone, size: int) -> int:
     """M, the locations in the map of a picture of this size."""
     training = backbone.training
-    height, width = backbone.eval()(torch.zeros(1, 3, size, size)).shape[2:]
+    places: int = backbone.eval()(torch.zeros(1, 3, size, size))[0, 0].numel()
     backbone.train(training)
-    return height * width
+    return places
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,8 @@ def check_recipe(recipe: Recipe) -> None:
 def start_backbone(recipe: Recipe) -> Backbone:
     """The recipe's backbone, in the memory layout that convolutions on a CPU run fastest in."""
     backbone = build_backbone(recipe.backbone, recipe.weights or None, **parse_options(recipe.backbone_options))
-    return backbone.to(memory_format=torch.channels_last)          # type: ignore[call-overload]
+    backbone.to(memory_format=torch.channels_last)                 # type: ignore[call-overload]
+    return backbone
 
 
 def start_optimizer(recipe: Recipe, network: nn.Module, apart: nn.Module | None = None,

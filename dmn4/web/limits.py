@@ -4,13 +4,13 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+import psutil
 from fastapi import HTTPException, UploadFile
 
 from ..errors import InputError
 
 MEGABYTE = 1_000_000
 PICTURE_BYTES = 200_000                                       # of memory that a learnt picture takes while it is learnt
-SMALL_MACHINE = 4_000 * MEGABYTE                              # assumed where the system does not tell its memory
 
 
 def workers_here() -> int:
@@ -20,10 +20,7 @@ def workers_here() -> int:
 
 def worker_bytes_here() -> int:
     """Half of the memory of this machine, shared out among the workers; at least a gigabyte each."""
-    try:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):
-        memory = SMALL_MACHINE
+    memory: int = psutil.virtual_memory().total
     return max(1_000 * MEGABYTE, memory // 2 // workers_here())
 
 

@@ -6,9 +6,9 @@ import re
 import secrets
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
+import psutil
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -49,7 +49,7 @@ class Metrics:
         """All of them as Prometheus reads them."""
         self.classifiers.set(classifiers)
         workers = [worker.process.pid for worker in self.service.pool.workers()]
-        self.memory.labels("service").set(resident("self"))
+        self.memory.labels("service").set(resident())
         self.memory.labels("workers").set(sum(resident(number) for number in workers))
         return generate_latest(self.registry)
 
@@ -97,11 +97,9 @@ class Watch:
                 "ms": round(seconds * 1e3, 1)}))
 
 
-def resident(process: object) -> int:
-    """Resident bytes of a process, 0 where the system does not say."""
-    status = Path(f"/proc/{process}/status")
+def resident(process: int | None = None) -> int:
+    """Resident bytes of a process, or of this one; 0 if it is gone or the system does not say."""
     try:
-        lines = status.read_text().splitlines()
-    except OSError:
+        return int(psutil.Process(process).memory_info().rss)
+    except psutil.Error:
         return 0
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS")), 0)

@@ -84,7 +84,8 @@ class Files:
         """Seconds since a file was written."""
         if self.remote is None:
             return now - (self.folder / name).stat().st_mtime
-        return now - self.remote.modified(f"{self.root}/{name}").timestamp()
+        written: float = self.remote.modified(f"{self.root}/{name}").timestamp()
+        return now - written
 
     def trim(self) -> None:
         """Let the oldest local copies go when they have become too many."""

@@ -1,16 +1,15 @@
 """The inside of a worker process: it does what it is sent, within its limits, and ends when nobody is left to tell."""
 
 import json
-import resource
 import signal
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 from fastapi import HTTPException
 
@@ -90,11 +89,12 @@ def problem_of(error: Exception, limits: Limits) -> tuple[int, str]:
 
 def limit_memory(more: int) -> None:
     """Let this process have so many bytes more than it has now; where the system cannot, do nothing."""
-    status = Path("/proc/self/status")
-    if status.is_file():
-        used = next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmData"))
+    if psutil.LINUX:                                          # elsewhere the limit leaves out what is mapped
+        import resource
+
+        most = psutil.Process().memory_info().data + more
         with suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_DATA, (used * 1024 + more, used * 1024 + more))
+            resource.setrlimit(resource.RLIMIT_DATA, (most, most))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 

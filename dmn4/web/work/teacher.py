@@ -61,7 +61,8 @@ class Teacher:
         own = classifier.parts_
         classifier.parts_ = replace(self.parts, method=own.method, method_name=own.method_name,
                                     method_options=own.method_options)
-        return classifier.set_params(backbone=self.engine.backbone, weights=self.engine.weights, batch_size=BATCH)
+        classifier.set_params(backbone=self.engine.backbone, weights=self.engine.weights, batch_size=BATCH)
+        return classifier
 
     # ---------------------------------------------------------------------------------------------------- learning
 
