@@ -19,6 +19,7 @@ import torch.nn.functional as F
 import typer
 from safetensors.torch import load_file, save_file
 from scipy.optimize import minimize_scalar
+from sklearn.covariance import OAS
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.svm import LinearSVC
@@ -37,6 +38,7 @@ from dmn4.images import Transform
 from dmn4.methods import build_method
 from dmn4.methods.base import Method
 from dmn4.methods.linear_head import LinearHead
+from dmn4.methods.vectors import class_means
 from dmn4.training.runs import progress
 
 COMPARED, SIZE = 320, 224
@@ -88,6 +90,7 @@ def tasks(labels: np.ndarray, ways: int, shots: int) -> Iterator[Task]:
     """The tasks of a cell; ways 0 are all classes (there are no strangers then)."""
     members = {label: np.flatnonzero(labels == label) for label in np.unique(labels)}
     count, queries = TASKS[ways]
+    count = max(count, 0 if ways else QUERIES // len(members))
     queries = queries or QUERIES // len(members)
     for number in range(count):
         chance = np.random.default_rng([number, ways, shots])
@@ -172,10 +175,16 @@ def accuracy(sets: Sets, out: Out = Path("defaults")) -> None:
                                    f"Mean difference from the best of the four in each cell: {mean}."])
 
 
-def fits(head: LinearHead, rows: Tensor) -> dict[str, np.ndarray]:
+def fits(head: LinearHead, shots: Shots, rows: Tensor) -> dict[str, np.ndarray]:
     """What might tell known pictures from strangers, each larger for known ones: means (Q, C) -> name: (Q,)."""
     scores = head.scores(rows)
-    return {"largest score": scores.amax(1).numpy(), "maximum softmax": scores.mul(20).softmax(1).amax(1).numpy()}
+    support, asked = shots.maps.means[:, :COMPARED], rows[:, :COMPARED]
+    middles = class_means(support, shots.labels)                                              # (N, c)
+    within = OAS(assume_centered=True).fit((support - middles[shots.labels]).numpy())
+    distances = np.stack([within.mahalanobis((asked - middle).numpy()) for middle in middles])    # (N, Q)
+    cosines = F.normalize(asked, dim=1) @ F.normalize(support, dim=1).T                       # (Q, n)
+    return {"largest score": scores.amax(1).numpy(), "maximum softmax": scores.mul(20).softmax(1).amax(1).numpy(),
+            "Mahalanobis": -distances.min(0), "nearest picture": cosines.amax(1).numpy()}
 
 
 @app.command()
@@ -193,7 +202,7 @@ def promises(sets: Sets, out: Out = Path("defaults"), share: float = 0.1, covera
                 for name, value in measures.items():
                     sums.setdefault(name, []).append(value)
             error = calibration_error(*np.concatenate(sure, axis=1))
-            means = {name: np.nanmean(each) for name, each in sums.items()}
+            means = {name: np.mean(each) for name, each in sums.items()}
             lines.append(f"| {data.name} | {ways_in_words(ways)} | {shots} | "
                          + " | ".join("" if value != value else f"{value:.1f}" for value in means.values())
                          + f" | {error:.1f} |")
@@ -224,7 +233,7 @@ def one_promise(maps: Tensor, task: Task, share: float, coverage: float) -> tupl
     head = method.head_in(method.learn_kept(shots.maps.float(), shots.maps.means, shots.labels))
     belongs = np.arange(len(fit)) < count
     areas = {f"AUROC, {name}": 100 * roc_auc_score(belongs, values) if len(task.strangers) else np.nan
-             for name, values in fits(head, asked.maps.means).items()}
+             for name, values in fits(head, shots, asked.maps.means).items()}
     confidence, said = chances.max(1)
     promised = calibration.rejects(share)
     measures = {

@@ -1,8 +1,10 @@
 """What a stranger meets first: the import, the public names, the root command."""
 
 import contextlib
+import runpy
 import subprocess
 import sys
+from unittest import mock
 
 import pytest
 import typer
@@ -75,4 +77,10 @@ def test_every_command_explains_itself_with_an_example_of_its_own(command):
 def test_the_version_is_printed(capsys):
     with contextlib.suppress(SystemExit):
         main(["--version"])
+    assert capsys.readouterr().out == f"dmn4 {dmn4.__version__}\n"
+
+
+def test_the_package_runs_as_a_command(capsys):
+    with contextlib.suppress(SystemExit), mock.patch("sys.argv", ["dmn4", "--version"]):
+        runpy.run_module("dmn4", run_name="__main__")
     assert capsys.readouterr().out == f"dmn4 {dmn4.__version__}\n"

@@ -1,0 +1,5 @@
+"""`python -m dmn4` is the command `dmn4`."""
+
+from dmn4.cli import main
+
+main()
