@@ -53,7 +53,7 @@ def test_filters_and_cells_of_the_matrix_choose_pictures(page):
 
 def test_a_picture_opens_with_its_evidence_or_beside_labelled_ones(page):
     page.locator(".card").first.click()
-    expect(page.locator("#panel")).to_contain_text("patches voted. All patches together would say")
+    expect(page.locator("#panel")).to_contain_text("patches voted; all together would say")
     expect(page.locator("#panel svg image").first).to_be_visible()
     assert page.locator("#panel svg image").count() > 4
     page.keyboard.press("Escape")

@@ -60,6 +60,11 @@ class Row:
                    None if truth is None else str(truth), prediction.error)
 
     @property
+    def shown_name(self) -> str:
+        """What the picture is called; nothing if it is no file."""
+        return on_screen(self.name) if isinstance(self.image, str | Path) else ""
+
+    @property
     def path(self) -> str | None:
         """Where the picture lies; None: it is no file, or its name is no text, which a browser could not write."""
         known = isinstance(self.image, str | Path) and is_text(self.name)
@@ -128,7 +133,7 @@ def common_folder(rows: Sequence[Row]) -> str | None:
 def row_content(row: Row, places: Mapping[str, int], base: str | None, page: Path) -> dict[str, Any]:
     """What the page says of one picture; a class is its place among all, and none of these is -1."""
     path, said = row.path, row.verdict
-    name = os.path.relpath(path, base) if path and base else path or on_screen(row.name)
+    name = os.path.relpath(path, base) if path and base else path or row.shown_name
     content: dict[str, Any] = {"name": name, "file": link_to(path, page) if path else ""}
     if row.truth is not None:
         content |= {"truth": places.get(row.truth, -1), "is": row.truth}

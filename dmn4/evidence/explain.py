@@ -24,12 +24,13 @@ from ..methods.neighbors import (
 from ..methods.voting import VOTES
 
 NOT_COMPARED = -1              # the label of a picture whose class is not on the shortlist
+CLEAREST = "where several matched the same patch, only the clearest one votes"
 WORDS = {
-    "dn4": "every place counts",
-    "mn4": "a place counts if its partner chooses it back",
-    "dmn4": "of the places with the same partner the one with the largest lead counts",
-    "odm": "the places with the largest leads count",
-    "dmn4-linear": "of the places with the same partner the one with the largest lead votes",
+    "dn4": "every patch votes",
+    "mn4": "a patch votes if no other is nearer to the patch it matched",
+    "dmn4": CLEAREST,
+    "odm": "the patches that tell the classes apart best vote",
+    "dmn4-linear": CLEAREST,
 }
 
 
@@ -83,7 +84,7 @@ class Explanation:
     @property
     def rule(self) -> str:
         """What decided which descriptors count, in words; and how many classes were compared, if not all."""
-        words = WORDS.get(self.method.removesuffix("-semi"), f"the places that {self.method} keeps count")
+        words = WORDS.get(self.method.removesuffix("-semi"), f"the patches that {self.method} keeps vote")
         if self.known_classes <= len(self.classes):
             return words
         return f"{words}; {len(self.classes)} of {self.known_classes:,} classes were compared closely"
@@ -92,7 +93,7 @@ class Explanation:
     def tally(self) -> str:
         """How many patches voted, and what all of them together would say, in words."""
         other = "the same" if self.dn4_verdict == self.verdict else self.dn4_verdict
-        return f"{int(self.kept.sum())} of {len(self.kept)} patches voted. All patches together would say {other}."
+        return f"{int(self.kept.sum())} of {len(self.kept)} patches voted; all together would say {other}."
 
     @property
     def winner(self) -> Tensor:

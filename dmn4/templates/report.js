@@ -245,7 +245,7 @@ function drawing(row) {
                                    preserveAspectRatio: "none", href: shots[image].picture }));
       });
       labels.append(dot([LEFT + 6, line * ROW + 9], 5, colour(label)),
-        words(LEFT + 16, line * ROW + 13, `${shortened(nameOf(label), 24)} · ${why.sums[line][1]} votes`,
+        words(LEFT + 16, line * ROW + 13, `${shortened(nameOf(label), 24)} · ${why.sums[line][1]} patch${why.sums[line][1] === 1 ? "" : "es"}`,
               { "font-weight": 600, stroke: "#fff", "stroke-width": 3, "paint-order": "stroke" }));
     });
     const largest = Math.max(...why.pairs.map(pair => pair[4]), 1e-9);
@@ -268,9 +268,10 @@ function seen(row, width, tall) {                     // what voted in its colou
     const [left, top, rightSide, bottom] = content.boxes[number];
     return { x: width * left, y: 6 + tall * top, width: width * (rightSide - left), height: tall * (bottom - top) };
   });
-  const boxes = voted.map(box => make("rect", { ...box, fill: "#fff", stroke: "#fff" }));
-  return [make("mask", { id: "voted" }, make("g", { style: "filter: blur(2px)" }, ...boxes)),
-          make("image", { ...place, style: "filter: grayscale(1) contrast(.6) brightness(1.25)" }),
+  const frames = voted.map(box => make("rect", { ...box, fill: "none", stroke: "#fff", "stroke-width": 2 }));
+  const mask = make("mask", { id: "voted" }, ...voted.map(box => make("rect", { ...box, fill: "#fff", stroke: "#fff" })));
+  return [mask, make("image", { ...place, style: "filter: grayscale(1)" }),
+          make("rect", { x: 0, y: 6, width, height: tall, fill: "#fff", opacity: .4 }), ...frames,
           make("image", { ...place, mask: "url(#voted)" })];
 }
 function bars(why, colour, top) {
@@ -281,7 +282,7 @@ function bars(why, colour, top) {
     group.append(words(140, y + 13, shortened(nameOf(label), 19), { "text-anchor": "end" }),
       make("rect", { x: 150, y, width: width(full), height: 10, fill: colour(label) }),
       make("rect", { x: 150.5, y: y + 12.5, width: width(hollow), height: 6, fill: "none", stroke: colour(label) }),
-      words(700, y + 13, score.toFixed(2), { "text-anchor": "end" }));
+      words(700, y + 13, score.toFixed(2).replace(/^-0.00$/, "0.00"), { "text-anchor": "end" }));
   });
   return group;
 }

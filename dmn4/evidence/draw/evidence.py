@@ -72,10 +72,8 @@ def head(sheet: Sheet, explanation: Explanation, colour: Colour) -> None:
     """The verdict, and what was counted for it."""
     sheet.bar((EDGE, 26, EDGE + 7, 60), colour)
     sheet.text((EDGE + 20, 22), explanation.headline, 28, room=WIDTH - 2 * EDGE - 20, bold=True)
-    counted = f"{int(explanation.kept.sum())} of {len(explanation.kept)} patches voted: {explanation.rule}."
-    agrees = explanation.dn4_verdict == explanation.verdict
-    other = "the same" if agrees else explanation.dn4_verdict
-    sheet.text((EDGE, 72), f"{counted}  All patches together would say {other}.", 15, FAINT, room=WIDTH - 2 * EDGE)
+    rule = explanation.rule[0].upper() + explanation.rule[1:]
+    sheet.text((EDGE, 72), f"{explanation.tally} {rule}.", 15, FAINT, room=WIDTH - 2 * EDGE)
 
 
 def place_support(sheet: Sheet, explanation: Explanation, pictures: Sequence[Source], order: list[int],
@@ -94,12 +92,12 @@ def place_support(sheet: Sheet, explanation: Explanation, pictures: Sequence[Sou
 
 def name_rows(sheet: Sheet, explanation: Explanation, order: list[int], colours: dict[int, Colour],
               start: float) -> None:
-    """The name of each class above its pictures, and how many places are nearest to it."""
+    """The name of each class above its pictures, and how many patches are nearest to it."""
     for row, label in enumerate(order):
         y, count, room = TOP + row * ROW, len(explanation.pairs(label)), WIDTH - EDGE - start - 112
         sheet.dot((start + 7, y + 10), 6, colours[label])
         wide = sheet.text((start + 22, y + 1), explanation.classes[label], 16, room=room, bold=True)
-        sheet.text((start + 34 + wide, y + 3), f"{count} place{'' if count == 1 else 's'}", 14, FAINT)
+        sheet.text((start + 34 + wide, y + 3), f"{count} patch{'' if count == 1 else 'es'}", 14, FAINT)
 
 
 def most_chosen(explanation: Explanation, label: int, pictures: int) -> list[int]:
@@ -149,7 +147,7 @@ def draw_sums(sheet: Sheet, explanation: Explanation, order: list[int], colours:
         sheet.text((left - 14, y + 12), explanation.classes[label], 15, anchor="rm", room=180)
         sheet.bar((left, y, left + (right - left) * after[label] / longest, y + 13), colour)
         sheet.bar((left, y + 16, left + (right - left) * before[label] / longest, y + 24), colour, hollow=True)
-        sheet.text((WIDTH - EDGE, y + 12), f"{float(explanation.scores[label]):.2f}", 15, anchor="rm")
+        sheet.text((WIDTH - EDGE, y + 12), f"{float(explanation.scores[label]):z.2f}", 15, anchor="rm")
 
 
 def bars(explanation: Explanation) -> tuple[np.ndarray, np.ndarray, str]:
@@ -160,10 +158,10 @@ def bars(explanation: Explanation) -> tuple[np.ndarray, np.ndarray, str]:
     if explanation.shares is not None:
         one = torch.ones(1)
         return (mean_lead(explanation.scores, one), mean_lead(explanation.head, one),
-                "full, votes of the patches and sight of the whole together; hollow, sight of the whole alone")
+                "full, patches and the picture as a whole; hollow, the picture as a whole alone")
     return (mean_lead(explanation.scores, explanation.kept),
             mean_lead(explanation.scores_before, explanation.masks["dn4"]),
-            "full, the mean vote of the patches that count; hollow, of all patches")
+            "full, mean vote of the patches that voted; hollow, of all patches")
 
 
 def mean_lead(scores: Tensor, mask: Tensor) -> np.ndarray:

@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFilter
+from PIL import Image, ImageChops, ImageDraw, ImageFilter
 
 from ...images import Source
 from ..explain import Explanation
 from .sheet import FAINT, Sheet, as_picture, save_picture
 
 HEAT = np.array([(0, 0, 4), (60, 15, 110), (140, 41, 129), (222, 73, 104), (254, 159, 109), (252, 253, 191)], float)
-DARK = (24, 28, 40)
+PALE = 0.4                                                    # how much white lies over what did not vote
 
 
 def overlay(picture: Image.Image, heat: np.ndarray, strength: float = 0.75) -> Image.Image:
@@ -23,20 +23,22 @@ def overlay(picture: Image.Image, heat: np.ndarray, strength: float = 0.75) -> I
     return Image.fromarray((grey * (1 - cover) + colours * cover).clip(0, 255).astype(np.uint8))
 
 
-def veiled(picture: Image.Image, explanation: Explanation, veil: float = 0.85) -> Image.Image:
-    """The picture with its kept places lit and the dropped ones in the dark, soft at the edges."""
+def veiled(picture: Image.Image, explanation: Explanation) -> Image.Image:
+    """The picture with what voted in its own colours, framed, and the rest grey and pale, so that all of it is seen."""
     corners = explanation.boxes.numpy() * np.array([*picture.size, *picture.size])
-    light = Image.new("L", picture.size, 0)
-    pen = ImageDraw.Draw(light)
+    voted = Image.new("L", picture.size, 0)
+    pen = ImageDraw.Draw(voted)
     for box in corners[explanation.kept.numpy()].round().tolist():
         pen.rectangle(box, fill=255)
-    light = light.filter(ImageFilter.GaussianBlur(0.06 * float(corners[0, 2] - corners[0, 0])))
-    dark = Image.blend(picture.convert("L").convert("RGB"), Image.new("RGB", picture.size, DARK), 0.6)
-    return Image.composite(picture, Image.blend(picture, dark, veil), light)
+    edge = max(3, 2 * round(max(picture.size) / 300) + 1)                                    # pixels; an odd number
+    frame = ImageChops.subtract(voted, voted.filter(ImageFilter.MinFilter(edge)))
+    pale = Image.blend(picture.convert("L").convert("RGB"), Image.new("RGB", picture.size, "white"), PALE)
+    shown = Image.composite(picture, pale, voted)
+    return Image.composite(Image.new("RGB", picture.size, "white"), shown, frame)
 
 
 def draw_kept(explanation: Explanation, query_image: Source, path: str | Path | None = None) -> Image.Image:
-    """The picture as DN4, MN4, DMN4 and the method itself see it, side by side: kept places lit."""
+    """The picture as DN4, MN4, DMN4 and the method itself see it, side by side: what votes in colour."""
     query = as_picture(query_image)
     wide, tall, gap = 300, round(300 * query.height / query.width), 20
     sheet = Sheet(gap + (wide + gap) * len(explanation.masks), tall + 2 * gap + 44)
@@ -44,7 +46,7 @@ def draw_kept(explanation: Explanation, query_image: Source, path: str | Path | 
         seen, left = explanation.under(rule), gap + column * (wide + gap)
         sheet.paste(veiled(query, seen), (left, gap, left + wide, gap + tall))
         sheet.text((left, gap + tall + 8), f"{rule}: {seen.verdict}", 16, room=wide, bold=True)
-        sheet.text((left, gap + tall + 30), f"{int(seen.kept.sum())} of {len(seen.kept)} places", 14, FAINT)
+        sheet.text((left, gap + tall + 30), f"{int(seen.kept.sum())} of {len(seen.kept)} patches", 14, FAINT)
     picture = sheet.finished()
     if path is not None:
         save_picture(picture, path)
