@@ -41,7 +41,8 @@ def test_a_shortlist_of_all_classes_scores_as_without_one_to_the_bit(name, optio
     everyone = Shortlist(method, classifier.shots_.support(method), classifier.head_, WAYS)
     with torch.inference_mode():
         for maps in maps_of(classifier, 3).split(1):
-            assert torch.equal(everyone.scores(maps, pooled(maps), everyone.head.scores(pooled(maps))), classifier.judge_maps(maps).scores)
+            scores = everyone.scores(maps, pooled(maps), everyone.head.scores(pooled(maps)))
+            assert torch.equal(scores, classifier.judge_maps(maps).scores)
 
 
 @pytest.mark.parametrize("name", ["dmn4-linear", "dmn4"])
