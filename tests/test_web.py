@@ -99,9 +99,11 @@ def test_an_explanation_is_under_the_rule_that_was_asked_for(client, known, rule
     assert kept == why["rules"][rule]["kept"]
 
 
-def test_the_verdict_is_written_as_everywhere(client, known, tmp_path):
+def test_the_verdict_is_written_as_everywhere(client, tmp_path):
+    known = "/api/classifiers/" + client.post("/api/classifiers", **shots("red", "green", "blue", each=4)).json()["id"]
     (tmp_path / "colours.dmn4").write_bytes(client.get(f"{known}/model").content)
     classifier = dmn4.load(tmp_path / "colours.dmn4", backbone=Patches())
+    assert classifier.calibration_.held_out == 12
     for asked in (picture("red", 9), picture("grey", 3)):
         said = client.post(f"{known}/predictions", files={"picture": asked}).json()
         [verdict] = classifier.verdicts(classifier._judged([asked])[0], reject=True, coverage=0.9)

@@ -1,7 +1,7 @@
 // Why: the patches that count, lines to their partners, sums of votes; under DN4, MN4 or DMN4.
 
 import { shotPath } from "./api.js";
-import { $, colour, make, makeSvg } from "./dom.js";
+import { $, bar, colour, make, makeSvg } from "./dom.js";
 
 export const RULES = ["dn4", "mn4", "dmn4"];
 const WORDS = {
@@ -10,14 +10,37 @@ const WORDS = {
   dmn4: "DMN4: of the patches that chose the same neighbour, the one that tells the classes apart best votes.",
 };
 const DRAWN = 40; // lines at a time: more would hide the pictures
+const MATTER = 3; // classes shown at first: the verdict and its nearest rivals
+const PARTNERS = 5; // pictures of a class
 
-let shown = null; // {classifier, explanation, rule, patch}
+let shown = null; // {classifier, explanation, url, rule, patch, all, colours}
 
 export function showEvidence(classifier, explanation, url, rule) {
-  shown = { classifier, explanation, rule, patch: null };
+  const names = classifier.classes.map((one) => one.label);
+  const colours = explanation.classes.map((label) => colour(names.indexOf(label)));
+  shown = { classifier, explanation, url, rule, patch: null, all: false, colours };
   $("query-picture").src = url;
+  $("query-picture").alt = "The picture you asked about, with the patches that count";
+  $("why").classList.remove("waiting");
+  $("all-classes").hidden = explanation.classes.length <= MATTER;
+  drawClasses();
+}
+
+/** Nothing to show until the evidence for another picture comes. */
+export const clearEvidence = () => $("why").classList.add("waiting");
+
+function drawClasses() {
+  const { explanation, all, rule } = shown;
+  $("all-classes").textContent = all ? `Show the ${MATTER} classes that matter` : `Show all ${explanation.classes.length} classes`;
+  $("all-classes").setAttribute("aria-expanded", String(all));
   drawPartners();
   setRule(rule);
+}
+
+/** Places of the classes on the page, the largest sum first. */
+function order(scores) {
+  const places = scores.map((_, number) => number).sort((one, other) => scores[other] - scores[one]);
+  return shown.all ? places : places.slice(0, MATTER);
 }
 
 export function setRule(rule) {
@@ -32,7 +55,7 @@ export function setRule(rule) {
   $("rule-text").textContent = WORDS[name];
   for (const stop of document.querySelectorAll(".stops span")) stop.classList.toggle("on", Number(stop.dataset.rule) === rule);
   $("why-text").replaceChildren(make("b", {}, `${found.kept.length} of ${explanation.descriptors.length}`),
-    ` patches count, and they say ${found.verdict}.`, name !== "dn4" && explanation.dn4_verdict !== found.verdict ? ` All patches together would have said ${explanation.dn4_verdict}.` : "");
+    ` patches count, and they say ${found.verdict}.`, name !== "dn4" && explanation.dn4_verdict !== found.verdict ? ` All patches together would say ${explanation.dn4_verdict}.` : "");
   drawSums(found);
   drawTable(found);
   drawPatches(found);
@@ -40,15 +63,18 @@ export function setRule(rule) {
   tellPatch();
 }
 
-/** The support pictures that any patch chose under any rule, class by class. */
+/** The labelled pictures of the classes that matter, those that most patches chose first. */
 function drawPartners() {
-  const { classifier, explanation } = shown;
-  const chosen = new Set(explanation.descriptors.map((one) => one.partner.image));
-  const rows = explanation.classes.map((label, number) => {
-    const known = classifier.classes.find((one) => one.label === label);
-    const pictures = (known?.pictures ?? []).map((picture) => make("div", { class: chosen.has(picture) ? "frame" : "frame unused", "data-picture": picture },
+  const { classifier, explanation, colours } = shown;
+  const chosen = new Map();
+  for (const { kept, partner } of explanation.descriptors) chosen.set(partner.image, (chosen.get(partner.image) ?? 0) + (kept ? 1000 : 1));
+  const rows = order(explanation.scores).map((number) => {
+    const label = explanation.classes[number];
+    const known = [...classifier.classes.find((one) => one.label === label)?.pictures ?? []].sort((one, other) => (chosen.get(other) ?? 0) - (chosen.get(one) ?? 0));
+    const pictures = known.slice(0, PARTNERS).map((picture) => make("div", { class: chosen.has(picture) ? "frame" : "frame unused", "data-picture": picture },
       make("img", { src: shotPath(classifier, picture), alt: `A picture of ${label}` })));
-    return make("div", { class: "row", "--colour": colour(number) }, make("h3", {}, label), make("div", { class: "pictures" }, ...pictures));
+    const rest = known.length - pictures.length;
+    return make("div", { class: "row", "--colour": colours[number] }, make("h3", {}, label, ...(rest ? [make("small", {}, ` and ${rest} more`)] : [])), make("div", { class: "pictures" }, ...pictures));
   });
   $("partners").replaceChildren(...rows);
 }
@@ -58,8 +84,9 @@ function drawPatches(found) {
   const kept = new Set(found.kept);
   const svg = makeSvg("svg", { class: "patches", viewBox: "0 0 1 1", preserveAspectRatio: "none", tabindex: 0, role: "group",
     "aria-label": "Patches of the picture; move with the arrow keys", "aria-describedby": "patch-text" });
+  svg.append(...inColour(found.kept.map((place) => explanation.descriptors[place].box)));
   explanation.descriptors.forEach((one, place) => svg.append(patch(one.box, {
-    class: kept.has(place) ? "kept" : "dropped", "data-place": place, "--colour": colour(one.partner.class) })));
+    class: kept.has(place) ? "kept" : "dropped", "data-place": place, "--colour": shown.colours[one.partner.class] })));
   svg.addEventListener("pointermove", (event) => point(event.target.dataset?.place));
   svg.addEventListener("pointerleave", () => point(undefined));
   svg.addEventListener("keydown", move);
@@ -73,11 +100,18 @@ function drawPatches(found) {
   for (const place of found.kept) markPartner(explanation.descriptors[place], place);
 }
 
+/** The picture in its colours where patches count; the picture below is pale, so that the subject stays visible. */
+function inColour(boxes) {
+  const clip = makeSvg("clipPath", { id: "counted" });
+  clip.append(...boxes.map(([left, top, right, bottom]) => makeSvg("rect", { x: left, y: top, width: right - left, height: bottom - top })));
+  return [clip, makeSvg("image", { href: shown.url, width: 1, height: 1, preserveAspectRatio: "none", "clip-path": "url(#counted)" })];
+}
+
 function markPartner({ partner }, place) {
   const holder = document.querySelector(`#partners .frame[data-picture="${partner.image}"]`);
   if (!holder) return; // an adopted patch of an unlabelled picture
   const svg = holder.querySelector("svg") ?? holder.appendChild(makeSvg("svg", { class: "patches", viewBox: "0 0 1 1", preserveAspectRatio: "none", "aria-hidden": "true" }));
-  svg.append(patch(shown.explanation.support_boxes[partner.place], { class: "kept", "data-place": place, "--colour": colour(partner.class) }));
+  svg.append(patch(shown.explanation.support_boxes[partner.place], { class: "kept", "data-place": place, "--colour": shown.colours[partner.class] }));
 }
 
 function patch([left, top, right, bottom], attributes) {
@@ -110,7 +144,7 @@ function line(one, place, share, kind = "") {
   const [toX, toY] = middle(holder.getBoundingClientRect(), shown.explanation.support_boxes[one.partner.place], stage);
   const stacked = $("partners").getBoundingClientRect().top > query.bottom;
   const bend = stacked ? `${x},${(y + toY) / 2} ${toX},${(y + toY) / 2}` : `${(x + toX) / 2},${y} ${(x + toX) / 2},${toY}`;
-  return [makeSvg("path", { d: `M${x},${y} C${bend} ${toX},${toY}`, class: kind, "data-place": place, "--colour": colour(one.partner.class),
+  return [makeSvg("path", { d: `M${x},${y} C${bend} ${toX},${toY}`, class: kind, "data-place": place, "--colour": shown.colours[one.partner.class],
     "stroke-width": 0.8 + 3.2 * share, "stroke-opacity": 0.25 + 0.65 * share })];
 }
 
@@ -155,7 +189,8 @@ function tellPatch() {
 function drawSums(found) {
   const { explanation } = shown;
   const [low, high] = [Math.min(0, ...found.scores), Math.max(...found.scores, 1e-6)];
-  $("sums").replaceChildren(...explanation.classes.map((label, number) => bar(label, (found.scores[number] - low) / (high - low), found.scores[number].toFixed(2), number, label === found.verdict)));
+  $("sums").replaceChildren(...order(found.scores).map((number) => bar(explanation.classes[number], (found.scores[number] - low) / (high - low),
+    found.scores[number].toFixed(2), shown.colours[number], explanation.classes[number] === found.verdict)));
 }
 
 function drawTable(found) {
@@ -166,8 +201,6 @@ function drawTable(found) {
     String(one.partner.image + 1), one.partner.cosine.toFixed(3), one.tau.toFixed(3)].map((text) => make("td", {}, text)))));
 }
 
-/** A labelled bar: share of the full length 0..1. */
-export function bar(label, share, text, number, strong) {
-  return make("div", { role: "listitem", class: strong ? "bar strong" : "bar", "--colour": colour(number), "--share": `${100 * share}%` },
-    make("span", { class: "bar-label" }, label), make("span", { class: "bar-track", "aria-hidden": "true" }, make("span", { class: "bar-fill" })), make("span", { class: "bar-text" }, text));
-}
+$("all-classes").addEventListener("click", () => { shown.all = !shown.all; drawClasses(); });
+new ResizeObserver(drawLines).observe($("stage"));
+document.addEventListener("load", (event) => { if (event.target.closest?.("#stage")) drawLines(); }, true);

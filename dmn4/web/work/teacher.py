@@ -13,6 +13,7 @@ import torch
 
 from ...classify.classifier import FewShotClassifier, load
 from ...classify.parts import Parts, assemble, checksum
+from ...classify.verdict import USUAL_SHARE
 from ...errors import InputError
 from ...evidence.explain import explain_map
 from ..answers import RULES, as_prediction, as_suspect
@@ -24,7 +25,6 @@ from .problems import Gone, TooLarge, out_of_memory
 METHOD = "dmn4-linear"
 TAKEN = (*RULES, METHOD)                                      # methods that a model file may name
 BATCH = 8                                                     # pictures between two steps of the progress
-COVERAGE = 0.9                                                # of the sets of classes that are told
 IN_MEMORY = 3                                                 # times its file that a classifier takes, roughly
 Tell = Callable[[int], None]
 Item = TypeVar("Item")
@@ -128,7 +128,9 @@ class Teacher:
         """What a classifier says of the map of a picture (C, H, W), and why, as JSON."""
         classifier, rule = self.classifier(job["path"], job["sha256"]), job["rule"]
         judged = classifier.judge_maps(maps[None])
-        said = as_prediction(classifier.classes_.tolist(), judged, classifier.verdicts(judged, True, COVERAGE)[0])
+        able = classifier.calibration_.rejects(USUAL_SHARE)   # otherwise the set would hold every class
+        [verdict] = classifier.verdicts(judged, True, 1 - USUAL_SHARE if able else None)
+        said = as_prediction(classifier.classes_.tolist(), judged, verdict)
         if not job["why"]:
             return said.model_dump_json().encode()
         explanation = explain_map(classifier, maps)
