@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := all,test,dev,docs
 
-.PHONY: setup browser database demo test test-slow test-cluster fuzz lint docs docs-check docs-serve dist coverage bench clean
+.PHONY: setup browser database demo test test-slow test-cluster fuzz kill lint docs docs-check docs-serve dist coverage bench clean
 
 setup: .venv/.ready
 
@@ -43,6 +43,11 @@ test-cluster: setup
 CASES := 200
 fuzz: setup
 	$(BIN)/python tests/fuzz/run.py --cases $(CASES)
+
+# Commands killed at random and started again; the first lines of tests/kill/chaos.py say what a finding is.
+KILLS := 100
+kill: setup
+	$(BIN)/python tests/kill/chaos.py --cases $(KILLS)
 
 lint: setup
 	$(BIN)/ruff check .

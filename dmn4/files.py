@@ -1,9 +1,12 @@
 """Files that survive a crash: written beside their place, then moved there; weights as safetensors, never pickle."""
 
 import contextlib
+import functools
+import hashlib
 import json
 import math
 import os
+import platform
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -17,6 +20,7 @@ from .errors import InputError
 
 Buffer: TypeAlias = bytes | memoryview
 Kind = TypeVar("Kind")
+HOST = hashlib.blake2b(platform.node().encode(), digest_size=3).hexdigest()      # tells drafts on a shared drive apart
 FORMAT = "dmn4 1"                                             # in the metadata of every file written here
 TEXT_LIMIT = 1 << 30                                          # bytes of a text or a table
 LARGEST = 1e15                                                # of a weight; a product of two is still a float32
@@ -47,7 +51,30 @@ def write_file(path: Path, content: bytes | str | Iterable[Buffer]) -> None:
 
 def draft_beside(path: Path) -> Path:
     """A new hidden name in the same folder; short, because the name of the file itself may be as long as can be."""
-    return path.with_name(f".{secrets.token_hex(6)}.{os.getpid()}.part")
+    remove_drafts(path.parent)
+    return path.with_name(f".{secrets.token_hex(6)}.{HOST}.{os.getpid()}.part")
+
+
+@functools.cache
+def remove_drafts(folder: Path) -> None:
+    """Remove from a folder, once, the drafts of processes of this machine that were killed."""
+    for draft in folder.glob(f".*.{HOST}.*.part"):
+        with contextlib.suppress(OSError, ValueError):
+            if not is_alive(int(draft.name.split(".")[-2])):
+                draft.unlink()
+
+
+def is_alive(process: int) -> bool:
+    """Whether there is a process of this number; yes where that cannot be asked."""
+    if os.name != "posix":                                    # elsewhere this call would end it
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:                                           # of another user
+        return True
+    return True
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -1,5 +1,7 @@
 import json
+import os
 import shutil
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -7,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from joblib.externals.loky import get_reusable_executor
 from toy_bulk import as_folder, as_parquet, as_tar, pictures, small_model
 
 import dmn4
@@ -14,6 +17,7 @@ from dmn4 import InputError, load, predict_many
 from dmn4.bulk import predict
 from dmn4.bulk.rows import schema
 from dmn4.cli import main
+from dmn4.files import HOST, remove_drafts
 
 CONTENTS = pictures(44)
 
@@ -119,7 +123,8 @@ def test_an_interrupted_run_goes_on_without_a_row_twice_or_missing(home, rows, t
     arguments = home / "dmn4.dmn4", home / "inbox", tmp_path / "out"
     with pytest.raises(KeyboardInterrupt):
         predict_many(*arguments, workers=0, rows_per_part=10)
-    (tmp_path / "out" / ".0123.7.part").write_bytes(b"what a killed run leaves behind")
+    (tmp_path / "out" / f".0123.{HOST}.99999999.part").write_bytes(b"what a killed run leaves behind")
+    remove_drafts.cache_clear()                               # the next call stands for another process
     monkeypatch.undo()
     done = predict_many(*arguments, workers=0, rows_per_part=7)
     assert (done.before, done.count) == (after, 44 - 10 * after)
@@ -257,3 +262,44 @@ def test_when_nothing_can_be_read_the_command_fails(home, tmp_path, capsys):
               "--workers", "0"])
     assert stopped.value.code == 2
     assert "none of the 1 pictures can be read" in capsys.readouterr().err
+
+
+CRASH = b"a picture that crashes"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no signals")
+@pytest.mark.parametrize(("kind", "deadly"), [
+    ("folder", (5,)), pytest.param("tar", (5, 6, 17), marks=pytest.mark.slow)])
+def test_a_picture_that_kills_the_process_that_decodes_it_is_a_row_and_the_run_goes_on(home, kind, deadly, tmp_path,
+                                                                                      monkeypatch):
+    """Every Python that starts here has a decoder that dies of a segmentation fault at some pictures."""
+    (tmp_path / "sitecustomize.py").write_text(f"""
+import os, signal
+from PIL import Image
+plain = Image.open
+def open_or_die(source, *rest, **more):
+    content = source.getvalue() if hasattr(source, "getvalue") else open(source, "rb").read()
+    if content == {CRASH!r}:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return plain(source, *rest, **more)
+Image.open = open_or_die
+""")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(Path(dmn4.__file__).parents[1])]))
+    get_reusable_executor().shutdown()                        # processes of before know nothing of this
+    names = [list(pictures(20))[place] for place in deadly]
+    contents = pictures(20) | dict.fromkeys(names, CRASH)
+    source = as_folder(tmp_path / "in", contents) if kind == "folder" else as_tar(tmp_path / "in.tar", contents)
+    done = predict_many(home / "dmn4.dmn4", source, tmp_path / "out", workers=1, rows_per_part=20)
+    monkeypatch.undo()
+    get_reusable_executor().shutdown()
+    whole = as_folder(tmp_path / "whole", contents) if kind == "folder" else as_tar(tmp_path / "whole.tar", contents)
+    predict_many(home / "dmn4.dmn4", whole, tmp_path / "expected", workers=0, rows_per_part=20)
+    rows, expected = (pq.read_table(tmp_path / name).to_pylist() for name in ("out", "expected"))
+    assert (done.count, done.errors) == (20, 2 + len(deadly))
+    for row, plain in zip(rows, expected, strict=True):
+        name = row.pop("path")
+        assert name.replace("/in", "/whole") == plain.pop("path")
+        if name.endswith(tuple(names)):
+            assert row["error"] == f"cannot read {name!r} as an image: its decoder crashes"
+        elif not row["error"]:
+            assert row == plain

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, choose
-from ..files import draft_beside, parse_json, write_file
+from ..files import draft_beside, parse_json, remove_drafts, write_file
 from .addresses import filesystem, harmless, is_remote, patiently, public
 from .rows import FORMATS, encoded, schema
 from .units import Plan
@@ -73,8 +73,7 @@ class Folder:
         elif self.path.exists() and not self.path.is_dir():
             raise InputError(f"{address!r} is a file; name a folder for the parts")
         else:
-            for draft in self.path.glob(".*.part"):           # of a run that was killed
-                draft.unlink(missing_ok=True)
+            remove_drafts(self.path)
 
     def at(self, name: str) -> Any:
         """Where a file of this name is."""

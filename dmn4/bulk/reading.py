@@ -55,7 +55,14 @@ def ahead(work: Callable[[Item], Result], items: Iterable[Item], most: int, thre
 
 
 def found_in(unit: Unit) -> Iterator[Found]:
-    """Everything in a unit."""
+    """Everything in a unit; a picture that would end the process is an error."""
+    for place, found in enumerate(everything_in(unit)):
+        crash = f"cannot read {found.name!r} as an image: its decoder crashes"
+        yield Found(found.name, error=crash) if place in unit.deadly else found
+
+
+def everything_in(unit: Unit) -> Iterator[Found]:
+    """The pictures of all pieces of a unit, one after another."""
     for piece in unit.pieces:
         address = unit.address(piece)
         if piece.is_container:

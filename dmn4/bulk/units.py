@@ -38,6 +38,7 @@ class Unit:
     addresses: dict[str, str]                                 # of the names that are not addresses themselves
     home: str                                                 # the folder that relative paths start from
     column: str | None = None                                 # of a Parquet file: where the pictures are
+    deadly: frozenset[int] = frozenset()                      # places of pictures whose decoding ends its process
 
     def address(self, piece: Piece) -> str:
         """Where to read a piece."""

@@ -14,7 +14,7 @@ from ..classify.plain import PlainClassifier
 from ..files import check_regular
 from ..images.looks import batches
 from .addresses import is_remote
-from .reading import pictures
+from .reading import decoded, found_in, pictures
 from .rows import as_table, rows_of
 from .units import Unit
 
@@ -76,6 +76,14 @@ class Worker:
 def worker_of(task: Task) -> Worker:
     """The worker of this process; the classifier is loaded once."""
     return Worker(task)
+
+
+def decode_unit(task: Task, unit: Unit, place: Path) -> None:
+    """Decode the pictures of a unit one by one; a file tells the place of the one that is tried, should this end."""
+    size = worker_of(task).classifier.parts_.transform.stored_size
+    for number, found in enumerate(found_in(unit)):
+        place.write_text(str(number))
+        decoded(found, size)
 
 
 def judge_unit(task: Task, unit: Unit) -> tuple[int, "pa.Table"]:

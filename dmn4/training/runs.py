@@ -66,14 +66,13 @@ class Run:
 
     def resume(self, network: nn.Module, optimizer: torch.optim.Optimizer, mean: nn.Module | None = None) -> Notes:
         """Fill network, optimiser and mean with the last saved state, forget later log rows; returns the notes."""
-        if not self.resumed:
-            return Notes()
-        path = self.folder / "last.safetensors"
-        notes = Notes.read(load_state(path, network, optimizer, mean), f"checkpoint {str(path)!r}")
+        path, log = self.folder / "last.safetensors", self.folder / "log.csv"
+        notes = Notes()                                           # of a run that was killed before its first state
+        if self.resumed:
+            notes = Notes.read(load_state(path, network, optimizer, mean), f"checkpoint {str(path)!r}")
         self.seconds = notes.seconds
-        if self.writes:
-            rows = [row for row in read_log(self.folder / "log.csv") if int(row["step"]) <= notes.step]
-            write_file(self.folder / "log.csv", log_text(rows))
+        if self.writes and log.exists():
+            write_file(log, log_text([row for row in read_log(log) if int(row["step"]) <= notes.step]))
         return notes
 
     def save(self, network: nn.Module, optimizer: torch.optim.Optimizer, mean: nn.Module | None = None,

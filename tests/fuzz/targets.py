@@ -7,7 +7,8 @@ import sys
 import warnings
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import torch
 from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from http_requests import requests, use_request
 from toy_pictures import Eye, labelled
 
 from dmn4 import FewShotClassifier, InputError, load
@@ -25,8 +27,13 @@ from dmn4.evaluation.contenders import read_trained
 from dmn4.files import save_tensors
 from dmn4.images import read_image
 from dmn4.methods import build_method
-from dmn4.training.checkpoints import save_backbone, save_model
+from dmn4.recipes import Pretraining, Training
+from dmn4.reproduce.sheets import Found
+from dmn4.training.cards import write_card
+from dmn4.training.checkpoints import save_backbone, save_model, save_state
 from dmn4.training.model import FewShotModel
+from dmn4.training.pretrain import TaughtBy, load_network, start_network
+from dmn4.training.runs import Run
 
 PIXELS = np.random.default_rng(0).integers(0, 200, (6, 8, 8, 3), dtype=np.uint8)
 
@@ -146,6 +153,63 @@ def boxes() -> list[bytes]:
         "categories": [{"id": 2, "supercategory": "Aves"}]}).encode()]
 
 
+def cards() -> list[bytes]:
+    """The card of an evaluation, and of a training."""
+    result = {"mean": 0.5, "half_width_t": 0.01, "half_width_normal": 0.01, "kept": 0.3, "kept_true": 0.6}
+    about = {"backbone": "conv4", "weights": "random", "options": "{}", "method": "dmn4", "method_options": ""}
+    return [saved(lambda path: write_card(path, stage="evaluate", data="0" * 16, ways=5, contenders={"dmn4": about},
+                                          results={"dmn4": result}, compared_with="dmn4", differences={}, seconds=1.5)),
+            saved(lambda path: write_card(path, stage="train", data="0" * 16, recipe=asdict(Training()), val=0.5))]
+
+
+def use_card(path: Path) -> None:
+    """What `dmn4 reproduce` does with the card of a cell that is done."""
+    Found.on(path, ["dmn4"])
+
+
+RECIPE = Pretraining(backbone_options="width=0.125", size=24)
+
+
+def settings() -> list[bytes]:
+    """The settings of a run."""
+    return [json.dumps({"stage": "pretrain", "data": "0" * 16, "classes": 5, "recipe": asdict(RECIPE)}).encode()]
+
+
+def use_settings(path: Path) -> None:
+    """Go on with the run in the folder, and let it teach another one."""
+    given, state = TaughtBy("pretrain", RECIPE, 5), path.with_name("last.safetensors")
+    if not state.exists():
+        network = start_network(RECIPE, 5)
+        save_state(state, network, torch.optim.SGD(network.parameters(), lr=0.1), {})
+    with suppress(InputError):
+        Run(path.parent, asdict(given) | {"data": "0" * 16}, resume=True)
+    load_network(path.parent)
+
+
+def learner() -> tuple[FewShotModel, torch.optim.Optimizer]:
+    """A small model and its optimiser."""
+    backbone = build_backbone("conv4", width=0.125)
+    model = FewShotModel(backbone, build_method("dmn4", channels=backbone.out_channels), "dmn4", {})
+    return model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+
+def states() -> list[bytes]:
+    """The state of a training, after a step."""
+    model, optimizer = learner()
+    model.backbone(torch.rand(2, 3, 24, 24)).sum().backward()
+    optimizer.step()
+    notes = {"step": 3, "seconds": 1.5, "best": 0.25, "meter": {"loss": 1.5, "steps": 1}}
+    return [saved(lambda path: save_state(path, model, optimizer, notes)),
+            saved(lambda path: save_state(path, model, optimizer, notes | {"best": float("-inf")}))]
+
+
+def use_state(path: Path) -> None:
+    """Go on with a training: its weights have to be finite."""
+    model, optimizer = learner()
+    Run(path.parent, {}, resume=True).resume(model, optimizer)
+    assert all(weight.isfinite().all() for weight in model.parameters()), "weights are not finite"
+
+
 COLUMNS = ("image", "label")
 NAMED = ("a.png", "b.png", "a,b.png", "1.png", "2.png")
 
@@ -165,6 +229,10 @@ TARGETS = {
     "tables": Target(tables, "test.csv", lambda path: open_dataset(path.parent, "test"), beside=NAMED),
     "lists": Target(lists, "novel.json", lambda path: open_dataset(path.parent, "test"), beside=NAMED),
     "boxes": Target(boxes, "train_2017_bboxes.json", lambda path: open_dataset(path.parent, "train", tiered=True)),
+    "cards": Target(cards, "card.json", use_card),
+    "settings": Target(settings, "settings.json", use_settings),
+    "states": Target(states, "last.safetensors", use_state),
+    "requests": Target(requests, "request", use_request),
     "predictions": Target(predictions, "a.csv", lambda path: read_table(path, COLUMNS)),
 }
 
