@@ -2,8 +2,10 @@
 
 import contextlib
 import runpy
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -28,6 +30,14 @@ def test_public_names_are_there_when_they_are_used(name):
 def test_a_name_that_does_not_exist_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'dmn5'"):
         _ = dmn4.dmn5
+
+
+@pytest.mark.skipif(not shutil.which("git"), reason="no git")
+def test_git_ignores_no_file_of_the_package():
+    home = Path(dmn4.__file__).parent
+    ask = ["git", "ls-files", "--others", "--ignored", "--exclude-standard", "--", "."]
+    ignored = subprocess.run(ask, cwd=home, capture_output=True, text=True).stdout.splitlines()
+    assert [name for name in ignored if "__pycache__" not in name] == []
 
 
 def test_an_input_error_is_a_value_error():
