@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dmn4.classify.cells import from_cell, is_text, on_screen, read_table, table_text, to_cell
 from dmn4.errors import InputError
+from dmn4.sorting.cells import from_cell, is_text, on_screen, read_table, table_text, to_cell
 
 BYTES = st.binary(max_size=12).map(lambda name: name.decode("utf-8", "surrogateescape"))
 NAMES = st.text("ab='+-@\t\r\n\0,\"\\é\u202e", max_size=8) | st.text(st.characters(codec="utf-8"), max_size=8) | BYTES

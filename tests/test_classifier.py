@@ -16,10 +16,10 @@ from torch import nn
 from toy_pictures import Eye, labelled, painted
 
 from dmn4.classify.classifier import FewShotClassifier, load
-from dmn4.classify.predictions import predict_each
 from dmn4.errors import InputError
 from dmn4.images.looks import read_pixels
 from dmn4.methods import METHODS, build_method
+from dmn4.sorting.predictions import predict_each
 
 UNTRAINED = [name for name in METHODS if not build_method(name, channels=6).needs_training]
 

@@ -12,8 +12,8 @@ from toy_pictures import painted
 
 from dmn4.backbones import build_backbone
 from dmn4.classify.classifier import load
-from dmn4.classify.sorting import arrivals
 from dmn4.cli import main
+from dmn4.sorting.files import arrivals
 from dmn4.training.checkpoints import save_backbone
 
 
@@ -202,7 +202,7 @@ def test_what_arrives_in_a_watched_folder_is_named_until_ctrl_c(home, tmp_path, 
         if len(polls) == 5:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("dmn4.classify.sorting.time.sleep", wait)
+    monkeypatch.setattr("dmn4.sorting.files.time.sleep", wait)
     code, out, _ = run(["predict", home / "colours.dmn4", "--watch", inbox, "--csv", tmp_path / "w.csv"], capsys)
     assert code == 0
     assert [line.split("\t")[1] for line in out.splitlines()] == ["red", "blue"]
@@ -213,7 +213,7 @@ def test_a_file_that_still_grows_is_waited_for(tmp_path, monkeypatch):
     path = tmp_path / "a.png"
     path.write_bytes(b"half")
     sizes = iter([b"half and more", b"whole, at last", b"whole, at last", b"never looked at"])
-    monkeypatch.setattr("dmn4.classify.sorting.time.sleep", lambda seconds: path.write_bytes(next(sizes)))
+    monkeypatch.setattr("dmn4.sorting.files.time.sleep", lambda seconds: path.write_bytes(next(sizes)))
     assert next(arrivals(tmp_path)) == path
     assert list(sizes) == [b"never looked at"]                           # given once the size stood still
 

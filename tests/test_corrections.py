@@ -3,11 +3,11 @@ import os
 import pytest
 from test_cli_photos import home, run  # noqa: F401  the fixture
 
-from dmn4.classify.cells import table_text
 from dmn4.classify.classifier import load
-from dmn4.classify.corrections import with_labels
 from dmn4.data.folders import read_folder
 from dmn4.errors import InputError
+from dmn4.sorting.cells import table_text
+from dmn4.sorting.corrections import with_labels
 
 
 def test_the_table_decides_where_both_name_a_picture(home, tmp_path):  # noqa: F811

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dmn4.classify import sorted_folder
-from dmn4.classify.predictions import Prediction
-from dmn4.classify.sorted_folder import LIST, SortedFolder, folder_name
 from dmn4.classify.verdict import Verdict
 from dmn4.errors import InputError
+from dmn4.sorting.predictions import Prediction
+from dmn4.sorting.sorted_folder import LIST, SortedFolder, folder_name
 
 
 def verdict(label: str | None) -> Verdict:
@@ -72,7 +72,7 @@ def test_killed_at_any_moment_the_next_run_leaves_one_copy(tmp_path, monkeypatch
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"dmn4.classify.sorted_folder.{moment}", killed)
+        patch.setattr(f"dmn4.sorting.sorted_folder.{moment}", killed)
         with pytest.raises(KeyboardInterrupt):
             sort(tmp_path / "s", {wren: "wren"})
     assert sort(tmp_path / "s", {wren: "finch"}) == {"finch/1.jpg": "wren"}

@@ -8,7 +8,7 @@ import pytest
 SLOW = {"sklearn", "scipy", "matplotlib", "pandas", "fastapi", "lightning", "pyarrow"}
 
 
-@pytest.mark.parametrize("module", ["dmn4.classify.plain", "dmn4.classify.predictions", "dmn4.evidence.explain"])
+@pytest.mark.parametrize("module", ["dmn4.classify.plain", "dmn4.sorting.predictions", "dmn4.evidence.explain"])
 def test_what_answers_needs_neither_scikit_learn_nor_scipy(module):
     code = f"import sys, {module}; print(*{{name.split('.')[0] for name in sys.modules}})"
     imported = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

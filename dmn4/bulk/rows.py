@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ..classify.cells import table_text
+from ..sorting.cells import table_text
 from .reading import Seen
 
 if TYPE_CHECKING:

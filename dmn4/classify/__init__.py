@@ -1,1 +1,1 @@
-"""For people with photographs: fit, predict, reject, explain, sort, report."""
+"""A classifier of photographs: learn, answer, calibrate, keep as a file."""

@@ -44,12 +44,12 @@ def check(name: Annotated[str, typer.Argument(metavar="NAME", help="Such as effi
         raise InputError(f"{len(pictures)} pictures were named; name two, or none to take two of the demo's")
     import torch
 
-    from dmn4.classify.demo import photographs
     from dmn4.classify.parts import assemble
     from dmn4.evidence.draw.sheet import as_picture
     from dmn4.evidence.draw.sight import draw_sight
     from dmn4.evidence.sight import look_at
     from dmn4.images.looks import read_pixels
+    from dmn4.sorting.demo import photographs
 
     parts = assemble("dmn4", name, weights, layer, image_size)
     sources = list(pictures or photographs()[0].images[:2])

@@ -27,11 +27,11 @@ def suggest(paths: Annotated[list[Path], typer.Argument(metavar="[MODEL] IMAGES"
             backbone: Annotated[str, typer.Option(help="Without a model: the network that looks at the pictures.")]
             = "efficientnet_lite0") -> None:
     """Choose the pictures whose labels would help most, the most useful first; without a model, a varied first set."""
-    from dmn4.classify.cells import on_screen, table_text
     from dmn4.classify.keeping import opened
     from dmn4.classify.plain import PlainClassifier
-    from dmn4.classify.sorting import gather, readable_files
     from dmn4.files import write_file
+    from dmn4.sorting.cells import on_screen, table_text
+    from dmn4.sorting.files import gather, readable_files
 
     model, pictures = (paths[0], paths[1:]) if is_model(paths[0]) else (None, paths)
     if not pictures:
@@ -53,10 +53,10 @@ def suspects(model: Model,
              csv: Annotated[Path | None, typer.Option("--csv", help="Also write a table to this file.")] = None,
              ) -> None:
     """Show labelled pictures that the others would name differently, worst first; one line each."""
-    from dmn4.classify.cells import on_screen, table_text
     from dmn4.classify.keeping import opened
     from dmn4.classify.plain import PlainClassifier
     from dmn4.files import write_file
+    from dmn4.sorting.cells import on_screen, table_text
 
     classifier = opened(PlainClassifier, model)
     names = names_of_pictures(classifier, photos)
@@ -73,8 +73,8 @@ def suspects(model: Model,
 def names_of_pictures(classifier: "PlainClassifier", photos: Path | None) -> list[str]:
     """What the pictures of a classifier are called: files of the folder it was fitted to, or class and number."""
     from dmn4.classify.held_out import place_in_class
-    from dmn4.classify.sorting import readable
     from dmn4.data.folders import read_folder
+    from dmn4.sorting.files import readable
 
     shots = classifier.shots_.rows(classifier.shots_.look == 0)
     labels = [str(classifier.classes_[label]) for label in shots.labels.tolist()]

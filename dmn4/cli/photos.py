@@ -38,7 +38,7 @@ def demo(out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the t
 
     Example: dmn4 demo -o dmn4-demo
     """
-    from dmn4.classify.demo import run_demo
+    from dmn4.sorting.demo import run_demo
 
     for line in run_demo(out, episodes, watched):
         typer.echo(line)
@@ -58,9 +58,9 @@ def fit(out: Annotated[Path, typer.Option("--out", "-o", help="The model file to
         ) -> None:
     """Learn the classes of a folder of class folders; no training, a few seconds."""
     from dmn4.classify.classifier import FewShotClassifier
-    from dmn4.classify.sorting import gather, readable, readable_files
     from dmn4.classify.verdict import USUAL_SHARE
     from dmn4.recipes import parse_options
+    from dmn4.sorting.files import gather, readable, readable_files
 
     if out.is_dir():
         raise InputError(f"{str(out)!r} is a folder; give the name of a file, such as {str(out / 'birds.dmn4')!r}")
@@ -82,8 +82,8 @@ def fit(out: Annotated[Path, typer.Option("--out", "-o", help="The model file to
 
 def labelled_pictures(photos: Path | None, labels: Path | None) -> "ImageSet":
     """The pictures of a folder of class folders, of a table, or of both."""
-    from dmn4.classify.corrections import with_labels
     from dmn4.data.folders import read_folder
+    from dmn4.sorting.corrections import with_labels
 
     if labels is not None:
         return with_labels(None if photos is None else read_folder(photos), labels)
@@ -117,9 +117,9 @@ def predict(model: Annotated[str, typer.Argument(metavar="MODEL", help="A file t
     from dmn4.classify import predictions, sorting
     from dmn4.classify.keeping import opened
     from dmn4.classify.plain import PlainClassifier
-    from dmn4.classify.report import Report
-    from dmn4.classify.sorted_folder import SortedFolder
     from dmn4.data.folders import existing_folder
+    from dmn4.sorting.report import Report
+    from dmn4.sorting.sorted_folder import SortedFolder
 
     share = read_share(reject)
     if not images and watch is None:

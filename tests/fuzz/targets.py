@@ -21,7 +21,6 @@ from toy_pictures import Eye, labelled
 
 from dmn4 import FewShotClassifier, InputError, load
 from dmn4.backbones import build_backbone
-from dmn4.classify.cells import read_table, table_text
 from dmn4.data.layouts import open_dataset
 from dmn4.evaluation.contenders import read_trained
 from dmn4.files import save_tensors
@@ -29,6 +28,7 @@ from dmn4.images import read_image
 from dmn4.methods import build_method
 from dmn4.recipes import Pretraining, Training
 from dmn4.reproduce.sheets import Found
+from dmn4.sorting.cells import read_table, table_text
 from dmn4.training.cards import write_card
 from dmn4.training.checkpoints import save_backbone, save_model, save_state
 from dmn4.training.model import FewShotModel

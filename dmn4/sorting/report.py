@@ -18,6 +18,8 @@ from urllib.parse import quote
 import torch
 from PIL import Image
 
+from ..classify.held_out import place_in_class
+from ..classify.verdict import NONE, USUAL_SHARE, Verdict, percent
 from ..errors import InputError
 from ..evidence.draw.evidence import bars
 from ..evidence.draw.sheet import PALETTE, as_picture
@@ -26,12 +28,10 @@ from ..files import write_file
 from ..images import Source
 from ..templates import render
 from .cells import is_text, on_screen
-from .held_out import place_in_class
 from .predictions import Prediction
-from .verdict import NONE, USUAL_SHARE, Verdict, percent
 
 if TYPE_CHECKING:
-    from .plain import PlainClassifier
+    from ..classify.plain import PlainClassifier
 
 DOUBTFUL, SHOWN = 150, 5_000                                  # pictures with evidence; with a picture inside the page
 SMALL, LARGE, SHOT = 112, 288, 112                            # longest sides: on a card, beside evidence, labelled ones

@@ -9,10 +9,10 @@ import shutil
 from collections import Counter
 from pathlib import Path
 
+from ..classify.verdict import NONE
 from ..errors import InputError
 from ..files import draft_beside
 from .predictions import Prediction
-from .verdict import NONE
 
 LIST = ".dmn4-sorted.jsonl"                                   # which copy is of which picture: a line for each
 LONGEST = 255                                                 # bytes of a file name

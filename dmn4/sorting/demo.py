@@ -9,6 +9,8 @@ import torch
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
+from ..classify.classifier import FewShotClassifier
+from ..classify.parts import assemble
 from ..data.folders import ImageSet
 from ..data.samples import draw_clutter, fruit, fruit_file
 from ..episodes.sampling import Episode, sample_episodes
@@ -18,8 +20,6 @@ from ..images import Source
 from ..images.looks import batches, read_pixels
 from ..methods.base import Method, compares_descriptors
 from ..methods.together import score_together
-from .classifier import FewShotClassifier
-from .parts import assemble
 from .predictions import Prediction, predict_each
 from .report import write_report
 

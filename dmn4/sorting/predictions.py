@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from ..classify.verdict import Verdict
 from ..errors import InputError
 from ..files import check_regular, write_file
 from ..images import Source, describe_source
 from ..images.looks import batches, read_pixels
 from .cells import is_text, on_screen, read_table, table_text
-from .verdict import Verdict
 
 if TYPE_CHECKING:
-    from .plain import PlainClassifier
+    from ..classify.plain import PlainClassifier
 
 COLUMNS = ("image", "label", "nearest", "probability", "known", "perhaps", "error")
 SAVE_EVERY = 30.0                                             # seconds between two states of a growing table

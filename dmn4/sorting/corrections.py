@@ -3,12 +3,12 @@
 import os
 from pathlib import Path
 
+from ..classify.verdict import NONE
 from ..data.folders import ImageSet, from_classes, shorten
 from ..data.tables import read_pairs
 from ..errors import InputError
 from ..images import Source
 from .cells import from_cell
-from .verdict import NONE
 
 
 def with_labels(images: ImageSet | None, table: Path) -> ImageSet:
