@@ -114,7 +114,7 @@ def predict(model: Annotated[str, typer.Argument(metavar="MODEL", help="A file t
             address: bulk.Address = None, workers: bulk.Workers = None, gpus_per_worker: bulk.Gpus = 0,
             device: bulk.Device = None, column: bulk.Column = None, format: bulk.Format = "parquet") -> None:    # noqa: A002
     """Name the class of every picture, one line each; an unreadable one is a line with its error."""
-    from dmn4.classify import predictions, sorting
+    from dmn4.sorting import files, predictions
     from dmn4.classify.keeping import opened
     from dmn4.classify.plain import PlainClassifier
     from dmn4.data.folders import existing_folder
@@ -137,8 +137,8 @@ def predict(model: Annotated[str, typer.Argument(metavar="MODEL", help="A file t
                          "--parquet FILE")
     if report is not None and resume:
         raise InputError("--report shows the pictures of one run: leave out --resume, or write it when the run is done")
-    paths = sorting.gather([Path(image) for image in images]) if images else []
-    arriving = sorting.arrivals(existing_folder(watch)) if watch else iter(())
+    paths = files.gather([Path(image) for image in images]) if images else []
+    arriving = files.arrivals(existing_folder(watch)) if watch else iter(())
     name = predictions.model_name(Path(model), share) if csv else ""
     table = predictions.Table(csv, name, resume, retry_errors)
     folder = None if sort_into is None else SortedFolder(sort_into, link)
