@@ -7,7 +7,6 @@ from toy_service import Patches, running
 
 from dmn4.benchmark.crowd import MIX, Client, drawn_pictures
 from dmn4.benchmark.service import measure, memory_of, memory_with_children
-from dmn4.web.engine import Engine
 
 
 def served(address):
@@ -16,7 +15,7 @@ def served(address):
 
 
 def test_a_short_load_is_borne_without_an_error():
-    with running(Engine(Patches())) as address:
+    with running(Patches()) as address:
         found = measure([served(address)], None, clients=3, seconds=1.0, bare=100.0)
     assert found.requests >= 3
     assert found.errors == found.refused == found.wrong == found.retried == found.killed == 0
@@ -28,7 +27,7 @@ def test_a_short_load_is_borne_without_an_error():
 
 def test_every_kind_of_request_is_answered_and_a_wrong_answer_is_seen():
     pictures, labels = drawn_pictures()
-    with running(Engine(Patches())) as address:
+    with running(Patches()) as address:
         client = Client([served(address)], None, pictures, labels, seed=1)
         client.known = client.create()
         client.expect(client.known)
@@ -44,7 +43,7 @@ def test_every_kind_of_request_is_answered_and_a_wrong_answer_is_seen():
 
 def test_a_replica_that_is_gone_is_passed_over():
     pictures, labels = drawn_pictures()
-    with running(Engine(Patches())) as address:
+    with running(Patches()) as address:
         client = Client([served("http://127.0.0.1:9"), served(address)], None, pictures, labels, seed=0)
         client.call("GET", "/")
         assert (client.worst, client.retried) == (200, 1)

@@ -9,9 +9,8 @@ from PIL import Image
 from toy_service import Patches, picture, running
 
 from dmn4.classify.classifier import FewShotClassifier
-from dmn4.web import routes
-from dmn4.web.engine import Engine
 from dmn4.web.limits import read_pictures
+from dmn4.web.routes import classifiers as routes
 from dmn4.web.sample import Sample
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -29,7 +28,7 @@ FRUIT = Sample([picture(colour, seed) for colour in ("red", "green", "blue") for
 
 @pytest.fixture(scope="module")
 def address():
-    with running(Engine(Patches())) as one:
+    with running(Patches()) as one:
         yield one
 
 
@@ -332,7 +331,7 @@ def test_nothing_sticks_out_sideways(page, width):
 def test_a_page_that_came_with_a_classifier_opens_it(browser, tmp_path):
     pictures = [picture(colour, seed) for colour in ("red", "blue") for seed in range(3)]
     FewShotClassifier(backbone=Patches()).fit(pictures, ["red"] * 3 + ["blue"] * 3).save(tmp_path / "colours.dmn4")
-    with running(Engine(Patches()), tmp_path / "colours.dmn4") as address:
+    with running(Patches(), tmp_path / "colours.dmn4") as address:
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.goto(address)
         expect(page.get_by_role("heading", name="Ask")).to_be_visible()

@@ -11,7 +11,6 @@ from PIL import Image
 from test_page import address, ask, browser, counts, files, page, teach  # noqa: F401  fixtures among them
 from toy_service import Patches, picture, running
 
-from dmn4.web.engine import Engine
 from dmn4.web.limits import Limits
 from dmn4.web.store import Store
 
@@ -145,7 +144,7 @@ def test_folders_are_chosen_without_a_mouse(page, tmp_path):
 
 
 def test_more_pictures_than_a_request_may_hold_are_taught_in_several(browser, tmp_path):
-    with running(Engine(Patches()), limits=Limits(pictures=4)) as address:
+    with running(Patches(), limits=Limits(pictures=4)) as address:
         page = browser.new_page()
         page.goto(address)
         photos = folder(tmp_path / "photos", red=[picture("red", seed) for seed in range(7)], blue=[picture("blue")])
@@ -334,7 +333,7 @@ def test_the_runner_up_is_preset(page):
 def test_the_page_asks_for_the_token_once_and_no_script_finds_it(browser, tmp_path):
     store = Store(str(tmp_path / "store"))
     token = store.tokens.add("ann", False)
-    with running(Engine(Patches()), store=store) as address:
+    with running(Patches(), store=store) as address:
         page = browser.new_page()
         page.goto(address)
         dialog = page.get_by_role("dialog", name="Your token for this service")

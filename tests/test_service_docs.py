@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from toy_service import Patches, picture, running
 
-from dmn4.web.engine import Engine
 from dmn4.web.limits import Limits
 from dmn4.web.store import Store
 
@@ -30,7 +29,7 @@ def desk(tmp_path_factory):
     (folder / "new.jpg").write_bytes(picture("red", 9))
     store = Store(str(folder / "store"))
     token = store.tokens.add("ann")
-    with running(Engine(Patches()), limits=Limits(workers=1), store=store) as address:
+    with running(Patches(), limits=Limits(workers=1), store=store) as address:
         yield folder, address, token
     store.close()
 

@@ -19,7 +19,6 @@ from dmn4.cli import main
 from dmn4.errors import InputError
 from dmn4.web import sample
 from dmn4.web.app import create_app
-from dmn4.web.engine import Engine
 from dmn4.web.guard import Guard
 from dmn4.web.limits import Limits
 from dmn4.web.server import is_loopback, listen
@@ -31,7 +30,7 @@ with warnings.catch_warnings():
 
 
 def client_of(limits=None, backbone=None, **options):
-    return TestClient(create_app(Engine(backbone or Patches()), limits), "http://localhost", **options)
+    return TestClient(create_app(backbone or Patches(), limits), "http://localhost", **options)
 
 
 @pytest.fixture
@@ -505,7 +504,7 @@ def test_a_sample_that_is_not_there_says_how_to_fetch_it(client, monkeypatch, tm
 def test_the_sample_teaches_and_asks(client, monkeypatch):
     drawn = sample.Sample([picture("red", 1), picture("red", 2), picture("blue", 1)], ["red", "red", "blue"],
                           [picture("green", 1)], ["green"])
-    monkeypatch.setattr("dmn4.web.routes.fruit_sample", lambda: drawn)
+    monkeypatch.setattr("dmn4.web.routes.classifiers.fruit_sample", lambda: drawn)
     made = client.post("/api/samples/fruit").json()
     assert [one["label"] for one in made["classes"]] == ["blue", "red"]
     question, = client.get("/api/samples/fruit").json()
@@ -568,7 +567,7 @@ def test_who_changes_a_model_of_the_owner_gets_a_copy(model):
 
 
 def test_a_model_that_cannot_be_hosted_is_named(model, tmp_path):
-    service = create_app(Engine(Patches())).state.service
+    service = create_app(Patches()).state.service
     service.host(model)
     with pytest.raises(InputError, match="two models are called 'my-colours'"):
         service.host(model)

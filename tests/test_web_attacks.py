@@ -20,7 +20,6 @@ from dmn4.classify.classifier import FewShotClassifier
 from dmn4.classify.modelfile import write_modelfile
 from dmn4.classify.pictures import Pictures
 from dmn4.web.app import create_app
-from dmn4.web.engine import Engine
 from dmn4.web.guard import Guard, hostname
 from dmn4.web.limits import Limits
 
@@ -30,7 +29,7 @@ with warnings.catch_warnings():
 
 
 def client_of(limits=None, backbone=None):
-    return TestClient(create_app(Engine(backbone or Patches()), limits or Limits(workers=1)), "http://localhost")
+    return TestClient(create_app(backbone or Patches(), limits or Limits(workers=1)), "http://localhost")
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +216,7 @@ def test_headers_are_limited_and_answers_say_what_a_page_may_do(client):
 
 def test_one_client_with_endless_bodies_does_not_block_the_others():
     limits = Limits(workers=1, requests=64, client_requests=8)
-    with running(Engine(Patches()), limits=limits) as address:
+    with running(Patches(), limits=limits) as address:
         port = int(address.rsplit(":", 1)[1])
         greedy = [endless(port) for _ in range(20)]
         with httpx.Client(transport=httpx.HTTPTransport(local_address="127.0.0.2"), timeout=20) as other:

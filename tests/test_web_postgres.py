@@ -14,10 +14,9 @@ import pytest
 from toy_service import Patches, picture, shots
 
 from dmn4.web.app import create_app
-from dmn4.web.engine import Engine
 from dmn4.web.limits import Limits
 from dmn4.web.store import Store
-from dmn4.web.store.keeping import backup, check, restore
+from dmn4.web.store.backup import backup, check, restore
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -66,7 +65,7 @@ def test_three_replicas_serve_the_same_and_lose_no_change(database, tmp_path):
     limits = Limits(workers=1, classifiers=99)
     with ExitStack() as stack:
         stores = [Store(database, f"file://{tmp_path}/files", limits) for _ in range(3)]
-        replicas = [stack.enter_context(TestClient(create_app(Engine(Patches()), limits, store=store),
+        replicas = [stack.enter_context(TestClient(create_app(Patches(), limits, store=store),
                                                    "http://localhost")) for store in stores]
         path = "/api/classifiers/" + replicas[0].post("/api/classifiers", **shots("red", "blue", each=1)).json()["id"]
         asked = {"picture": picture("red", 9)}
@@ -91,7 +90,7 @@ def test_three_replicas_serve_the_same_and_lose_no_change(database, tmp_path):
 
 
 def test_a_store_moves_from_a_folder_to_postgresql_and_back(database, tmp_path):
-    with TestClient(create_app(Engine(Patches()), Limits(workers=1), store=Store(str(tmp_path / "folder"))),
+    with TestClient(create_app(Patches(), Limits(workers=1), store=Store(str(tmp_path / "folder"))),
                     "http://localhost") as client:
         made = client.post("/api/classifiers", **shots("red", "blue", each=1)).json()["id"]
         backup(client.app.state.service.store, tmp_path / "one.zip")

@@ -15,7 +15,7 @@ from test_web import Slow
 from toy_service import Patches, picture, shots
 
 from dmn4.web.store import Store
-from dmn4.web.store.keeping import check
+from dmn4.web.store.backup import check
 
 HERE = Path(__file__).parent
 START = """

@@ -7,7 +7,6 @@ from hypothesis import HealthCheck, settings
 from toy_service import Patches, picture, shots
 
 from dmn4.web.app import create_app
-from dmn4.web.engine import Engine
 from dmn4.web.limits import Limits
 
 with warnings.catch_warnings():
@@ -17,7 +16,7 @@ with warnings.catch_warnings():
     from schemathesis.checks import CHECKS, load_all_checks
 
 load_all_checks()
-SERVICE = create_app(Engine(Patches()), Limits(classifiers=4), hosts=("localhost", "testserver"))
+SERVICE = create_app(Patches(), Limits(classifiers=4), hosts=("localhost", "testserver"))
 
 
 async def APP(scope, receive, send):

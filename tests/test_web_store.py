@@ -13,10 +13,9 @@ from toy_service import Patches, picture, shots
 from dmn4.cli import main
 from dmn4.errors import InputError
 from dmn4.web.app import create_app
-from dmn4.web.engine import Engine
 from dmn4.web.limits import Limits
 from dmn4.web.store import Store
-from dmn4.web.store.keeping import backup, check, restore
+from dmn4.web.store.backup import backup, check, restore
 from dmn4.web.store.tables import metadata
 
 with warnings.catch_warnings():
@@ -31,7 +30,7 @@ def served(place, files=None, **limits):
     """A client of a service over a store; the service ends with the block."""
     limits = Limits(workers=1, **limits)
     store = Store(str(place), files, limits)
-    with TestClient(create_app(Engine(Patches()), limits, store=store), "http://localhost") as client:
+    with TestClient(create_app(Patches(), limits, store=store), "http://localhost") as client:
         yield client
     store.close()
 
@@ -154,7 +153,7 @@ def test_files_that_belong_to_nothing_are_found_and_removed(tmp_path, monkeypatc
     lost.parent.mkdir()
     lost.write_bytes(b"x")
     assert list(check(store)) == []                           # it may be on its way to a revision
-    monkeypatch.setattr("dmn4.web.store.keeping.YOUNG", -1)
+    monkeypatch.setattr("dmn4.web.store.backup.YOUNG", -1)
     assert [one.problem for one in check(store, repair=True)] == ["belongs to no revision; removed"]
     assert not lost.exists()
     store.close()
@@ -198,7 +197,7 @@ def test_files_may_lie_anywhere_that_fsspec_reaches(tmp_path):
 
 
 def test_without_a_store_nothing_is_left_behind():
-    with TestClient(create_app(Engine(Patches()), Limits(workers=1)), "http://localhost") as client:
+    with TestClient(create_app(Patches(), Limits(workers=1)), "http://localhost") as client:
         learn(client, "red", "blue")
         store = client.app.state.service.store
         assert list(store.files.folder.rglob("*.dmn4"))

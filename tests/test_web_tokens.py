@@ -8,9 +8,8 @@ from toy_service import Patches, picture, shots
 from dmn4.cli import main
 from dmn4.errors import InputError
 from dmn4.web.app import create_app
-from dmn4.web.engine import Engine
 from dmn4.web.limits import Limits
-from dmn4.web.server import check_door
+from dmn4.web.server import check_access
 from dmn4.web.store import Store
 
 with warnings.catch_warnings():
@@ -34,7 +33,7 @@ def service(tmp_path_factory):
     store = Store(str(tmp_path_factory.mktemp("tokens") / "store"))
     headers = {name: {"authorization": f"Bearer {store.tokens.add(name, name == 'admin')}"}
                for name in ("ann", "bob", "admin")}
-    with TestClient(create_app(Engine(Patches()), Limits(workers=1, revisions=3), store=store),
+    with TestClient(create_app(Patches(), Limits(workers=1, revisions=3), store=store),
                     "http://localhost") as client:
         yield client, headers
     store.close()
@@ -177,15 +176,15 @@ def test_no_token_can_be_read_from_the_store(tmp_path):
 
 def test_the_world_is_let_in_only_if_that_was_said(tmp_path, capsys):
     store = Store(str(tmp_path / "store"))
-    check_door(store, "127.0.0.1", False)
-    check_door(store, "0.0.0.0", True)
+    check_access(store, "127.0.0.1", False)
+    check_access(store, "0.0.0.0", True)
     with pytest.raises(InputError, match=r"can be reached from other machines.*dmn4 token add NAME.*--open"):
-        check_door(store, "0.0.0.0", False)
+        check_access(store, "0.0.0.0", False)
     with pytest.raises(SystemExit, match="2"):
         main(["serve", "--host", "0.0.0.0", "--port", "0"])
     assert "dmn4: error: 0.0.0.0 can be reached from other machines" in capsys.readouterr().err
     store.tokens.add("ann")
-    check_door(store, "0.0.0.0", False)
+    check_access(store, "0.0.0.0", False)
     store.close()
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import uvicorn
@@ -13,7 +14,6 @@ from PIL import Image
 from torch import Tensor, nn
 
 from dmn4.web.app import create_app
-from dmn4.web.engine import Engine
 from dmn4.web.limits import Limits
 from dmn4.web.store import Store
 
@@ -38,10 +38,10 @@ def picture(colour: str, seed: int = 0, size: tuple[int, int] = (40, 48)) -> byt
 
 
 @contextmanager
-def running(teacher: Engine, *models: Path, limits: Limits | None = None,
+def running(backbone: Any, *models: Path, limits: Limits | None = None,
             store: Store | None = None) -> Iterator[str]:
     """The address of a service in a thread of this process, with the classifiers of these files."""
-    app = create_app(teacher, limits, store=store)
+    app = create_app(backbone, limits, store=store)
     app.state.service.pool.start()                            # the first worker takes a while; browsers do not wait
     for path in models:
         app.state.service.host(path)

@@ -114,10 +114,10 @@ def predict(model: Annotated[str, typer.Argument(metavar="MODEL", help="A file t
             address: bulk.Address = None, workers: bulk.Workers = None, gpus_per_worker: bulk.Gpus = 0,
             device: bulk.Device = None, column: bulk.Column = None, format: bulk.Format = "parquet") -> None:    # noqa: A002
     """Name the class of every picture, one line each; an unreadable one is a line with its error."""
-    from dmn4.sorting import files, predictions
     from dmn4.classify.keeping import opened
     from dmn4.classify.plain import PlainClassifier
     from dmn4.data.folders import existing_folder
+    from dmn4.sorting import files, predictions
     from dmn4.sorting.report import Report
     from dmn4.sorting.sorted_folder import SortedFolder
 

@@ -77,7 +77,7 @@ def revoke(name: str, store: StorePlace = None, files: FilesPlace = None) -> Non
 def backup(out: Path, store: StorePlace = None, files: FilesPlace = None) -> None:
     """Write everything to one zip file, also while services use the store."""
     with opened(store, files) as kept:
-        from dmn4.web.store.keeping import backup as run
+        from dmn4.web.store.backup import backup as run
 
         typer.echo(f"{out}: {run(kept, out)} files and the database")
 
@@ -87,7 +87,7 @@ def restore(source: Annotated[Path, typer.Argument(exists=True, dir_okay=False)]
             files: FilesPlace = None) -> None:
     """Fill an empty store of any kind from a backup."""
     with opened(store, files) as kept:
-        from dmn4.web.store.keeping import restore as run
+        from dmn4.web.store.backup import restore as run
 
         typer.echo(f"{run(source, kept)} files and the database restored")
 
@@ -98,7 +98,7 @@ def check(store: StorePlace = None, files: FilesPlace = None,
           ) -> None:
     """Compare every file with its checksum; exit code 1 if something is wrong."""
     with opened(store, files) as kept:
-        from dmn4.web.store.keeping import check as run
+        from dmn4.web.store.backup import check as run
 
         findings = list(run(kept, repair))
         for finding in findings:

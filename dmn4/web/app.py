@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -12,32 +13,32 @@ from starlette.routing import Route
 
 from .. import __version__
 from ..errors import InputError
-from .door import Door
-from .engine import Engine
+from .authentication import Authentication
+from .backbone import ChosenBackbone
 from .guard import LOOPBACK, Guard, problem
-from .health import add_metrics, health
-from .keeping import keep
 from .limits import Limits
-from .routes import api
+from .monitoring import Metrics, Monitoring
+from .routes import classifiers, health, management
 from .service import Service
 from .store import Store
-from .watch import Metrics, Watch
 
 PAGE = Path(__file__).parent / "page"
+ROUTERS = (classifiers.router, management.router, health.router)
 TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
          ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 
 
-def create_app(engine: Engine | None = None, limits: Limits | None = None,
-               hosts: Collection[str] | None = LOOPBACK, store: Store | None = None, is_open: bool = True) -> FastAPI:
-    """The application; `hosts` are the names it may be called by, None for any.
+def create_app(backbone: Any = "efficientnet_lite0", limits: Limits | None = None,
+               hosts: Collection[str] | None = LOOPBACK, store: Store | None = None, is_open: bool = True,
+               weights: str | None = None) -> FastAPI:
+    """The application with this backbone, a name or a module; `hosts` are the names it may be called by, None for any.
 
     `store`: where classifiers are kept; None: as long as the process lives. `is_open`: as long as there are no tokens
     in the store, everybody may use it.
     """
     limits = limits or Limits()
     store = store or Store(limits=limits)
-    service = Service(engine or Engine(), limits, store)
+    service = Service(ChosenBackbone(backbone, weights), limits, store)
     metrics = Metrics(service)
 
     @asynccontextmanager
@@ -51,13 +52,13 @@ def create_app(engine: Engine | None = None, limits: Limits | None = None,
                   openapi_url="/api/openapi.json", docs_url=None, redoc_url=None, lifespan=lifespan,
                   generate_unique_id_function=lambda route: route.name)
     app.state.service = service
-    app.add_middleware(Guard, limits=limits, hosts=hosts, door=Door(store, is_open))
-    app.add_middleware(Watch, metrics=metrics)                # the last one added is the outermost
+    app.add_middleware(Guard, limits=limits, hosts=hosts, authentication=Authentication(store, is_open))
+    app.add_middleware(Monitoring, metrics=metrics)                # the last one added is the outermost
     app.add_exception_handler(AnyHTTPException, tell)
     app.add_exception_handler(RequestValidationError, tell_invalid)
     app.add_exception_handler(InputError, tell_mistake)
     app.add_exception_handler(Exception, tell_nothing)
-    for router in (api, keep, health, add_metrics(metrics)):
+    for router in (*ROUTERS, health.add_metrics(metrics)):
         app.include_router(router)
     add_page(app)
     return app
@@ -85,7 +86,7 @@ async def tell(request: Request, error: Exception) -> JSONResponse:
 
 def methods_at(request: Request) -> str:
     """What a path can be asked for; the router itself names the methods of one function only."""
-    everything = (*api.routes, *keep.routes, *health.routes, *request.app.routes)
+    everything = (*(route for router in ROUTERS for route in router.routes), *request.app.routes)
     routes = [route for route in everything if isinstance(route, Route)]
     found = {method for route in routes if route.path_regex.match(request.url.path) for method in route.methods or ()}
     return ", ".join(sorted(found))

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .door import Door
+from .authentication import Authentication
 from .limits import Limits
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -42,8 +42,9 @@ class Guard:
     """
 
     def __init__(self, app: ASGIApp, limits: Limits, hosts: Collection[str] | None = LOOPBACK,
-                 door: Door | None = None) -> None:
-        self.app, self.limits, self.hosts, self.door = app, limits, hosts, door
+                 authentication: Authentication | None = None) -> None:
+        self.app, self.limits, self.hosts = app, limits, hosts
+        self.authentication = authentication
         self.running = 0
         self.clients: Counter[str] = Counter()
 
@@ -52,7 +53,7 @@ class Guard:
             await self.app(scope, receive, send)
             return
         send = with_headers(send)
-        refused = self.refuse(Headers(scope=scope)) or await self.ask_door(scope)
+        refused = self.refuse(Headers(scope=scope)) or await self.authenticate(scope)
         client = client_of(scope)
         if refused is None and self.clients[client] >= self.limits.client_requests:
             refused = problem(429, f"{self.clients[client]} of your requests are being served; try again in a moment")
@@ -83,11 +84,11 @@ class Guard:
             return problem(413, f"the request has {length[:20]} bytes; {self.limits.request_bytes} are the most")
         return None
 
-    async def ask_door(self, scope: Scope) -> JSONResponse | None:
+    async def authenticate(self, scope: Scope) -> JSONResponse | None:
         """The answer to a stranger, or None: then the scope says who makes the request."""
         try:
-            if self.door is not None:
-                scope.setdefault("state", {})["caller"] = await self.door.caller(scope)
+            if self.authentication is not None:
+                scope.setdefault("state", {})["caller"] = await self.authentication.caller(scope)
             return None
         except HTTPException as error:
             return problem(error.status_code, str(error.detail))

@@ -14,11 +14,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..errors import InputError
 from .app import create_app
-from .engine import Engine
 from .guard import LOOPBACK
 from .limits import Limits
+from .monitoring import LOG
 from .store import Store
-from .watch import LOG
 
 HEADER_SECONDS = 10.0                                         # from a connection to the end of its first headers
 
@@ -49,10 +48,10 @@ def serve(models: Iterable[Path] = (), host: str = "127.0.0.1", port: int = 8000
     limits = limits or Limits()
     kept = Store(store, files, limits)
     try:
-        check_door(kept, host, is_open)
+        check_access(kept, host, is_open)
         with listen(host, port) as listener:
-            app = create_app(Engine(backbone, weights), limits, LOOPBACK if is_loopback(host) else None, kept,
-                             is_open or is_loopback(host))
+            app = create_app(backbone, limits, LOOPBACK if is_loopback(host) else None, kept,
+                             is_open or is_loopback(host), weights)
             service = app.state.service
             service.pool.start()                              # says what is wrong with the backbone before anybody asks
             hosted = [service.host(path) for path in models]
@@ -80,7 +79,7 @@ def notes(store: Store, place: str | None, host: str) -> Iterable[str]:
         yield "anyone who reaches this address can use it and see every classifier: there are no tokens"
 
 
-def check_door(store: Store, host: str, is_open: bool) -> None:
+def check_access(store: Store, host: str, is_open: bool) -> None:
     """Refuse to let in everybody unless that was said."""
     if not is_open and not is_loopback(host) and not store.tokens.exist():
         raise InputError(f"{host} can be reached from other machines, and there are no tokens: make one with "

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 from fastapi import HTTPException
 
 from ..errors import InputError
-from .engine import Engine
+from .backbone import ChosenBackbone
 from .limits import Limits, check_size
 from .store import Access, Caller, Classifier, Revision, Store
 from .work.pool import Pool
@@ -27,9 +27,9 @@ GONE = "there is no such classifier: it was deleted, or it left to make room for
 class Service:
     """What the requests share."""
 
-    def __init__(self, engine: Engine, limits: Limits, store: Store) -> None:
-        self.engine, self.limits, self.store = engine, limits, store
-        self.pool = Pool(engine, limits)
+    def __init__(self, backbone: ChosenBackbone, limits: Limits, store: Store) -> None:
+        self.backbone, self.limits, self.store = backbone, limits, store
+        self.pool = Pool(backbone, limits)
         self.hosted: dict[str, Classifier] = {}               # of the operator's files, by name
         self.learning: dict[str, asyncio.Task[Classifier]] = {}
         self.done: dict[str, int] = {}                        # pictures looked at by what is learning here

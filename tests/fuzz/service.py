@@ -9,7 +9,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from toy_service import Patches, picture, running
 
 from dmn4 import FewShotClassifier
-from dmn4.web.engine import Engine
 from dmn4.web.limits import Limits
 
 
@@ -19,7 +18,7 @@ def main() -> None:
         path = Path(folder, "colours.dmn4")
         pictures = [picture(colour, seed) for colour in ("red", "blue") for seed in (1, 2)]
         FewShotClassifier(backbone=Patches()).fit(pictures, ["red", "red", "blue", "blue"]).save(path)
-        with running(Engine(Patches()), path, limits=Limits(workers=1)) as address:
+        with running(Patches(), path, limits=Limits(workers=1)) as address:
             print(address.rpartition(":")[2], flush=True)
             with contextlib.suppress(KeyboardInterrupt):
                 sys.stdin.read()

@@ -11,7 +11,7 @@ from typing import Any
 from fastapi import HTTPException
 
 from ...errors import InputError
-from ..engine import Engine
+from ..backbone import ChosenBackbone
 from ..limits import MEGABYTE, Limits
 from .process import Died, Worker
 
@@ -51,7 +51,7 @@ class Counts:
 class Pool:
     """Worker processes, started when they are needed. Only the event loop touches it, but for `start`."""
 
-    engine: Engine
+    backbone: ChosenBackbone
     limits: Limits
     waiting: deque[Piece] = field(default_factory=deque)
     idle: list[Worker] = field(default_factory=list)
@@ -66,11 +66,11 @@ class Pool:
     def start(self) -> Worker:
         """A worker, waiting for work; what is wrong with the backbone is an InputError."""
         if not self.idle:
-            self.idle.append(Worker(self.engine, self.limits))
+            self.idle.append(Worker(self.backbone, self.limits))
         return self.idle[-1]
 
     async def run(self, name: str, tell: Tell | None = None, **arguments: Any) -> Any:
-        """What a job of the Teacher returns; 503 if the queue is full, 504 once it was stopped for taking too long."""
+        """What a job of Tasks returns; 503 if the queue is full, 504 once it was stopped for taking too long."""
         free = self.limits.workers - len(self.running)
         if self.closed or len(self.waiting) >= self.limits.waiting + free:
             raise HTTPException(503, "all workers are busy and the queue is full; try again in a moment")
@@ -117,7 +117,7 @@ class Pool:
         worker: Worker | None = None
         try:
             worker = self.idle.pop() if self.idle else await loop.run_in_executor(
-                self.threads, Worker, self.engine, self.limits)
+                self.threads, Worker, self.backbone, self.limits)
             for piece in batch:
                 piece.worker = worker
             jobs = [(piece.name, piece.arguments) for piece in batch]

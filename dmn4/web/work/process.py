@@ -10,11 +10,11 @@ from pickle import PicklingError
 from typing import Any
 
 from ...errors import InputError
-from ..engine import Engine
+from ..backbone import ChosenBackbone
 from ..limits import Limits
 
 CONTEXT = multiprocessing.get_context("forkserver")           # a clean process with torch imported, copied in no time
-CONTEXT.set_forkserver_preload(["dmn4.web.work.child"])
+CONTEXT.set_forkserver_preload(["dmn4.web.work.inside"])
 Hear = Callable[[dict[str, Any], bytes], None]                # a message and the bytes that came with it
 
 
@@ -25,10 +25,10 @@ class Died(Exception):
 class Worker:
     """One worker process. Its methods block; only `kill` may be called from another thread meanwhile."""
 
-    def __init__(self, engine: Engine, limits: Limits) -> None:
+    def __init__(self, backbone: ChosenBackbone, limits: Limits) -> None:
         self.connection, other = CONTEXT.Pipe()
         threads = max(1, (os.cpu_count() or 1) // limits.workers)
-        self.process = CONTEXT.Process(target=run, args=(other, engine, limits, threads), daemon=True)
+        self.process = CONTEXT.Process(target=run, args=(other, backbone, limits, threads), daemon=True)
         try:
             self.process.start()
         except (AttributeError, TypeError, PicklingError) as error:
@@ -87,8 +87,8 @@ class Worker:
         self.connection.close()
 
 
-def run(connection: Connection, engine: Engine, limits: Limits, threads: int) -> None:
+def run(connection: Connection, backbone: ChosenBackbone, limits: Limits, threads: int) -> None:
     """What the new process runs; its imports are those of the process it was copied from."""
-    from .child import work
+    from .inside import work
 
-    work(connection, engine, limits, threads)
+    work(connection, backbone, limits, threads)

@@ -14,38 +14,38 @@ import torch
 from fastapi import HTTPException
 
 from ...errors import InputError
-from ..engine import Engine
+from ..backbone import ChosenBackbone
 from ..limits import MEGABYTE, Limits
 from .problems import Gone, TooLarge, out_of_memory
-from .teacher import Teacher
+from .tasks import Tasks
 
 SPARE_SECONDS = 10                                            # after these the system ends work that nobody ended
-Job = tuple[str, dict[str, Any]]                              # a method of Teacher, and its arguments
+Job = tuple[str, dict[str, Any]]                              # a method of Tasks, and its arguments
 
 
-def work(connection: Connection, engine: Engine, limits: Limits, threads: int) -> None:
+def work(connection: Connection, backbone: ChosenBackbone, limits: Limits, threads: int) -> None:
     """Serve jobs from the connection until its other end is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)              # Ctrl-C is for the service, which then ends this process
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     torch.set_num_threads(threads)
     with suppress(EOFError, OSError):
         try:
-            teacher = Teacher(engine, limits)
+            tasks = Tasks(backbone, limits)
         except InputError as error:
             send(connection, {"problem": str(error)})
             return
         limit_memory(limits.worker_bytes)
         send(connection, {"ready": True})
-        while do(connection, teacher, limits):
+        while do(connection, tasks, limits):
             pass
 
 
-def do(connection: Connection, teacher: Teacher, limits: Limits) -> bool:
+def do(connection: Connection, tasks: Tasks, limits: Limits) -> bool:
     """Do what is sent next; whether this process can go on afterwards."""
     jobs: Sequence[Job] = connection.recv()
     signal.setitimer(signal.ITIMER_REAL, limits.work_seconds + SPARE_SECONDS)        # the default action ends it
     going_on = True
-    for number, outcome in enumerate(outcomes(connection, teacher, jobs)):
+    for number, outcome in enumerate(outcomes(connection, tasks, jobs)):
         if isinstance(outcome, Exception):
             status, message = problem_of(outcome, limits)
             going_on &= not out_of_memory(outcome)
@@ -59,14 +59,14 @@ def do(connection: Connection, teacher: Teacher, limits: Limits) -> bool:
     return going_on
 
 
-def outcomes(connection: Connection, teacher: Teacher, jobs: Sequence[Job]) -> Iterator[Any]:
+def outcomes(connection: Connection, tasks: Tasks, jobs: Sequence[Job]) -> Iterator[Any]:
     """What comes out of each job: a value, bytes, or an error."""
     if jobs[0][0] == "answer":
-        yield from teacher.answer([arguments for _, arguments in jobs])
+        yield from tasks.answer([arguments for _, arguments in jobs])
         return
     for name, arguments in jobs:
         try:
-            yield getattr(teacher, name)(lambda done: send(connection, {"done": done}), **arguments)
+            yield getattr(tasks, name)(lambda done: send(connection, {"done": done}), **arguments)
         except Exception as error:
             yield error
 

@@ -16,9 +16,9 @@ from ...classify.parts import Parts, assemble, checksum
 from ...classify.verdict import USUAL_SHARE
 from ...errors import InputError
 from ...evidence.explain import explain_map
-from ..answers import RULES, as_prediction, as_suspect
-from ..engine import Engine
+from ..backbone import ChosenBackbone
 from ..limits import Limits, check_size
+from ..responses import RULES, as_prediction, as_suspect
 from .opening import check_contents, check_thumbnails, open_picture, open_pictures, read_model
 from .problems import Gone, TooLarge, out_of_memory
 
@@ -30,12 +30,12 @@ Tell = Callable[[int], None]
 Item = TypeVar("Item")
 
 
-class Teacher:
+class Tasks:
     """Makes classifiers and files of them; every change gives a new one. No path comes from a client."""
 
-    def __init__(self, engine: Engine, limits: Limits) -> None:
-        self.engine, self.limits = engine, limits
-        self.parts: Parts = assemble(METHOD, engine.backbone, engine.weights)
+    def __init__(self, backbone: ChosenBackbone, limits: Limits) -> None:
+        self.backbone, self.limits = backbone, limits
+        self.parts: Parts = assemble(METHOD, backbone.source, backbone.weights)
         self.sha256 = checksum(self.parts.backbone)
         self.known: OrderedDict[str, tuple[FewShotClassifier, int]] = OrderedDict()     # by the name of the file
 
@@ -61,7 +61,7 @@ class Teacher:
         own = classifier.parts_
         classifier.parts_ = replace(self.parts, method=own.method, method_name=own.method_name,
                                     method_options=own.method_options)
-        classifier.set_params(backbone=self.engine.backbone, weights=self.engine.weights, batch_size=BATCH)
+        classifier.set_params(backbone=self.backbone.source, weights=self.backbone.weights, batch_size=BATCH)
         return classifier
 
     # ---------------------------------------------------------------------------------------------------- learning
@@ -178,7 +178,7 @@ class Teacher:
         parts = about.parts
         if parts.backbone.sha256 != self.sha256:
             raise InputError(f"it was made with the backbone {ascii(parts.backbone.name)[:40]} or other weights; "
-                             f"this service runs {self.engine.name!r}")
+                             f"this service runs {self.backbone.name!r}")
         if parts.method not in TAKEN or not set(parts.method_options) <= {"vote", "shots", "centre", "compared"}:
             raise InputError(f"its method is {ascii(parts.method)[:40]} with options of its own; this service "
                              f"takes {', '.join(TAKEN)}")

@@ -5,34 +5,34 @@ import asyncio
 from fastapi import APIRouter, HTTPException, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from . import answers
-from .asking import PROBLEMS, By, Serving
-from .watch import Metrics
+from .. import responses
+from ..monitoring import Metrics
+from .dependencies import PROBLEMS, By, Serving
 
-health = APIRouter(responses=PROBLEMS)
+router = APIRouter(responses=PROBLEMS)
 
 
-@health.get("/healthz")
-async def healthz() -> answers.Health:
+@router.get("/healthz")
+async def healthz() -> responses.Health:
     """The process is alive."""
-    return answers.Health(status="alive")
+    return responses.Health(status="alive")
 
 
-@health.get("/readyz")
-async def readyz(service: Serving) -> answers.Health:
+@router.get("/readyz")
+async def readyz(service: Serving) -> responses.Health:
     """The service can be sent requests: its store answers, and it is not ending."""
     if service.ending:
         raise HTTPException(503, "the service is ending")
     if not await asyncio.to_thread(service.store.alive):
         raise HTTPException(503, "the store does not answer")
-    return answers.Health(status="ready")
+    return responses.Health(status="ready")
 
 
 def add_metrics(metrics: Metrics) -> APIRouter:
     """The route of these metrics."""
-    router = APIRouter(responses=PROBLEMS)
+    metered = APIRouter(responses=PROBLEMS)
 
-    @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    @metered.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def get_metrics(service: Serving, caller: By) -> Response:
         """Counters and times for Prometheus; for admins."""
         if not caller.admin:
@@ -40,4 +40,4 @@ def add_metrics(metrics: Metrics) -> APIRouter:
         count = await asyncio.to_thread(service.store.classifiers.count)
         return Response(metrics.text(count), media_type=CONTENT_TYPE_LATEST)
 
-    return router
+    return metered

@@ -14,7 +14,7 @@ FREE = ("/", "/healthz", "/readyz")                           # and the files of
 ASK = "a token is needed: send it as `Authorization: Bearer TOKEN`; `dmn4 token add NAME` makes one"
 
 
-class Door:
+class Authentication:
     """Lets in who has a token; everybody, if there never was one and the service is `open`."""
 
     def __init__(self, store: Store, is_open: bool) -> None:

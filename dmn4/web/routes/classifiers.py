@@ -9,37 +9,37 @@ from typing import Annotated
 from fastapi import APIRouter, File, Form, HTTPException, Query, Response, UploadFile
 from fastapi.responses import FileResponse
 
-from .. import __version__
-from ..errors import InputError
-from . import answers
-from .answers import RULES, classifier_state
-from .asking import BINARY, PROBLEMS, By, Labels, Owned, Picture, Pictures, Readable, Serving, Teachable
-from .limits import check_labels, check_pairs, check_size, read_pictures
-from .sample import fruit_is_there, fruit_sample
-from .service import labels_text
+from ... import __version__
+from ...errors import InputError
+from .. import responses
+from ..limits import check_labels, check_pairs, check_size, read_pictures
+from ..responses import RULES, classifier_state
+from ..sample import fruit_is_there, fruit_sample
+from ..service import labels_text
+from .dependencies import BINARY, PROBLEMS, By, Labels, Owned, Picture, Pictures, Readable, Serving, Teachable
 
-api = APIRouter(prefix="/api", responses=PROBLEMS)
+router = APIRouter(prefix="/api", responses=PROBLEMS)
 Numbered = Annotated[int | None, Query(description="the revision that picture numbers are of; 409 if it is another")]
 HOUR = {"Cache-Control": "private, max-age=3600"}
 
 
-@api.get("/about")
-async def about(service: Serving, caller: By) -> answers.About:
+@router.get("/about")
+async def about(service: Serving, caller: By) -> responses.About:
     """The version, the backbone, the limits, which samples are there, and which classifiers came with the service."""
-    return answers.About(version=__version__, backbone=service.engine.name, rules=list(RULES),
+    return responses.About(version=__version__, backbone=service.backbone.name, rules=list(RULES),
                          limits=asdict(service.limits), samples=["fruit"] if fruit_is_there() else [],
                          hosted=sorted(service.hosted), token=caller.name, lasting=service.store.lasting)
 
 
-@api.get("/classifiers")
-async def list_classifiers(service: Serving, caller: By) -> list[answers.ClassifierState]:
+@router.get("/classifiers")
+async def list_classifiers(service: Serving, caller: By) -> list[responses.ClassifierState]:
     """All classifiers that are yours or were shared with you, the most recently used first."""
     return [classifier_state(known) for known in await service.all(caller)]
 
 
-@api.post("/classifiers", status_code=201)
+@router.post("/classifiers", status_code=201)
 async def create_classifier(service: Serving, caller: By, labels: Labels, pictures: Pictures,
-                            wait: bool = True) -> answers.ClassifierState:
+                            wait: bool = True) -> responses.ClassifierState:
     """Learn classes from a few pictures of each. With wait=false the answer comes at once, to be asked again."""
     names = check_labels(labels, service.limits)
     contents = await read_pictures(pictures, service.limits)
@@ -52,21 +52,21 @@ async def create_classifier(service: Serving, caller: By, labels: Labels, pictur
     return classifier_state(known)
 
 
-@api.get("/classifiers/{classifier}")
-async def get_classifier(known: Readable) -> answers.ClassifierState:
+@router.get("/classifiers/{classifier}")
+async def get_classifier(known: Readable) -> responses.ClassifierState:
     """A classifier: its classes, or how far its learning is."""
     return classifier_state(known)
 
 
-@api.delete("/classifiers/{classifier}", status_code=204)
+@router.delete("/classifiers/{classifier}", status_code=204)
 async def delete_classifier(service: Serving, caller: By, known: Owned) -> None:
     """Delete a classifier and its pictures, with all revisions."""
     await service.delete(known, caller)
 
 
-@api.post("/classifiers/{classifier}/shots", status_code=201)
+@router.post("/classifiers/{classifier}/shots", status_code=201)
 async def add_shots(service: Serving, caller: By, known: Teachable, labels: Labels,
-                    pictures: Pictures) -> answers.ClassifierState:
+                    pictures: Pictures) -> responses.ClassifierState:
     """Add pictures of classes that are known, or of new ones."""
     names = check_labels(labels, service.limits)
     contents = await read_pictures(pictures, service.limits)
@@ -75,7 +75,7 @@ async def add_shots(service: Serving, caller: By, known: Teachable, labels: Labe
                                                  labels=names))
 
 
-@api.get("/classifiers/{classifier}/shots/{number}", response_class=Response,
+@router.get("/classifiers/{classifier}/shots/{number}", response_class=Response,
          responses={200: {"content": {"image/jpeg": BINARY}}})
 async def get_shot(service: Serving, known: Readable, number: int) -> Response:
     """One of the pictures learnt from, as JPEG."""
@@ -83,31 +83,31 @@ async def get_shot(service: Serving, known: Readable, number: int) -> Response:
     return Response(content, media_type="image/jpeg", headers=HOUR)
 
 
-@api.put("/classifiers/{classifier}/shots/{number}")
+@router.put("/classifiers/{classifier}/shots/{number}")
 async def relabel_shot(service: Serving, caller: By, known: Teachable, number: int, label: Annotated[str, Form()],
-                       revision: Numbered = None) -> answers.ClassifierState:
+                       revision: Numbered = None) -> responses.ClassifierState:
     """Give one of the pictures learnt from another label, of a class that is known or of a new one."""
     name, = check_labels([label], service.limits)
     return classifier_state(await service.change(known, caller, f"picture {number} is {name}", "relabel", number=number,
                                                  label=name, only=revision))
 
 
-@api.delete("/classifiers/{classifier}/shots/{number}")
+@router.delete("/classifiers/{classifier}/shots/{number}")
 async def remove_shot(service: Serving, caller: By, known: Teachable, number: int,
-                      revision: Numbered = None) -> answers.ClassifierState:
+                      revision: Numbered = None) -> responses.ClassifierState:
     """Forget one of the pictures learnt from; those behind it move up by one."""
     return classifier_state(await service.change(known, caller, f"removed picture {number}", "relabel", number=number,
                                                  label=None, only=revision))
 
 
-@api.get("/classifiers/{classifier}/suspects")
-async def list_suspects(service: Serving, known: Readable) -> list[answers.Suspect]:
+@router.get("/classifiers/{classifier}/suspects")
+async def list_suspects(service: Serving, known: Readable) -> list[responses.Suspect]:
     """The pictures learnt from that the others would name differently, worst first: labels that may be wrong."""
     found = await service.pool.run("suspects", **await service.source(known))
-    return [answers.Suspect(**one) for one in found]
+    return [responses.Suspect(**one) for one in found]
 
 
-@api.post("/classifiers/{classifier}/suggestions")
+@router.post("/classifiers/{classifier}/suggestions")
 async def suggest(service: Serving, known: Readable, pictures: Pictures,
                   count: Annotated[int, Form(ge=1, le=200)] = 10) -> list[int]:
     """Which of these pictures to label next: their places, from 0, the most useful first."""
@@ -116,8 +116,8 @@ async def suggest(service: Serving, known: Readable, pictures: Pictures,
     return places
 
 
-@api.delete("/classifiers/{classifier}/classes/{label:path}")
-async def forget_class(service: Serving, caller: By, known: Teachable, label: str) -> answers.ClassifierState:
+@router.delete("/classifiers/{classifier}/classes/{label:path}")
+async def forget_class(service: Serving, caller: By, known: Teachable, label: str) -> responses.ClassifierState:
     """Forget a class and its pictures."""
     await service.source(known)
     if known.revision and label not in known.revision.labels:
@@ -125,7 +125,7 @@ async def forget_class(service: Serving, caller: By, known: Teachable, label: st
     return classifier_state(await service.change(known, caller, f"forgot {label}", "forget", label=label))
 
 
-@api.post("/classifiers/{classifier}/predictions", response_model=answers.Prediction)
+@router.post("/classifiers/{classifier}/predictions", response_model=responses.Prediction)
 async def predict(service: Serving, known: Readable, picture: Picture) -> Response:
     """The class of a picture, its probability, and whether it is none of these."""
     content, = await read_pictures([picture], service.limits)
@@ -133,8 +133,8 @@ async def predict(service: Serving, known: Readable, picture: Picture) -> Respon
     return Response(said, media_type="application/json")
 
 
-@api.post("/classifiers/{classifier}/explanations", response_model=answers.Explanation)
-async def explain(service: Serving, known: Readable, picture: Picture, rule: answers.Rule | None = None) -> Response:
+@router.post("/classifiers/{classifier}/explanations", response_model=responses.Explanation)
+async def explain(service: Serving, known: Readable, picture: Picture, rule: responses.Rule | None = None) -> Response:
     """Which patches of a picture count, what they matched and how they vote: by the classifier's method, or a rule.
 
     The answer holds the prediction as well, so that a picture has to be sent once only.
@@ -144,7 +144,7 @@ async def explain(service: Serving, known: Readable, picture: Picture, rule: ans
     return Response(said, media_type="application/json")
 
 
-@api.get("/classifiers/{classifier}/model", response_class=Response,
+@router.get("/classifiers/{classifier}/model", response_class=Response,
          responses={200: {"content": {"application/octet-stream": BINARY}}})
 async def download_model(service: Serving, known: Readable) -> Response:
     """The classifier as a *.dmn4 file, for `dmn4 predict` or for another service."""
@@ -152,9 +152,9 @@ async def download_model(service: Serving, known: Readable) -> Response:
     return FileResponse(path, media_type="application/octet-stream", filename="classifier.dmn4")
 
 
-@api.post("/models", status_code=201)
+@router.post("/models", status_code=201)
 async def upload_model(service: Serving, caller: By,
-                       model: Annotated[UploadFile, File(description="a *.dmn4 file")]) -> answers.ClassifierState:
+                       model: Annotated[UploadFile, File(description="a *.dmn4 file")]) -> responses.ClassifierState:
     """A classifier from a *.dmn4 file that was made with the same backbone."""
     path = service.store.files.scratch / secrets.token_hex(8)
     try:
@@ -165,8 +165,8 @@ async def upload_model(service: Serving, caller: By,
         path.unlink(missing_ok=True)
 
 
-@api.post("/samples/fruit", status_code=201)
-async def create_from_fruit(service: Serving, caller: By, wait: bool = True) -> answers.ClassifierState:
+@router.post("/samples/fruit", status_code=201)
+async def create_from_fruit(service: Serving, caller: By, wait: bool = True) -> responses.ClassifierState:
     """A classifier of five kinds of fruit, five photographs each."""
     sample = await asyncio.to_thread(fruit_sample)
     known = await service.create(caller, "learnt the sample of fruit", "learn", wait, len(sample.labels),
@@ -174,15 +174,15 @@ async def create_from_fruit(service: Serving, caller: By, wait: bool = True) -> 
     return classifier_state(known)
 
 
-@api.get("/samples/fruit")
-async def list_fruit() -> list[answers.Question]:
+@router.get("/samples/fruit")
+async def list_fruit() -> list[responses.Question]:
     """Further photographs of fruit to ask about; some are of no kind that the sample teaches."""
     sample = await asyncio.to_thread(fruit_sample)
-    return [answers.Question(picture=f"/api/samples/fruit/{number}", answer=answer)
+    return [responses.Question(picture=f"/api/samples/fruit/{number}", answer=answer)
             for number, answer in enumerate(sample.answers)]
 
 
-@api.get("/samples/fruit/{number}", response_class=Response, responses={200: {"content": {"image/jpeg": BINARY}}})
+@router.get("/samples/fruit/{number}", response_class=Response, responses={200: {"content": {"image/jpeg": BINARY}}})
 async def get_fruit(number: int) -> Response:
     """One of these photographs, as JPEG."""
     questions = (await asyncio.to_thread(fruit_sample)).questions

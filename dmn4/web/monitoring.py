@@ -54,7 +54,7 @@ class Metrics:
         return generate_latest(self.registry)
 
 
-class Watch:
+class Monitoring:
     """Numbers requests, measures and logs them; the outermost layer."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:

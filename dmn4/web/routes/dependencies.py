@@ -4,12 +4,12 @@ from typing import Annotated, Any
 
 from fastapi import Depends, File, Form, Request, UploadFile
 
-from . import answers
-from .service import Service
-from .store import Access, Caller, Classifier
+from .. import responses
+from ..service import Service
+from ..store import Access, Caller, Classifier
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": answers.Problem, "description": text} for status, text in {
+    status: {"model": responses.Problem, "description": text} for status, text in {
         400: "the request cannot be read", 401: "a token is needed", 403: "another host or site, or not yours",
         404: "no such thing", 408: "too slow", 409: "still learning, failed, or it stays", 413: "beyond a limit",
         422: "a mistake in what was sent", 429: "too many requests at once, try again", 431: "headers beyond a limit",
@@ -28,7 +28,7 @@ async def service_of(request: Request) -> Service:
 
 
 async def caller_of(request: Request) -> Caller:
-    """Who makes a request, as the door found out."""
+    """Who makes a request, as the token told."""
     caller: Caller = request.state.caller
     return caller
 

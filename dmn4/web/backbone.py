@@ -1,19 +1,19 @@
-"""Which network a service runs, by name: small enough to be sent to every worker process."""
+"""The backbone a service runs, as it was chosen: small enough to be sent to every worker process."""
 
 from dataclasses import dataclass
 from typing import Any
 
 
 @dataclass(frozen=True)
-class Engine:
+class ChosenBackbone:
     """A backbone, by its name or as a module, and its weights. The workers build it; this process never does."""
 
-    backbone: Any = "efficientnet_lite0"
+    source: Any = "efficientnet_lite0"
     weights: str | None = None
 
     @property
     def name(self) -> str:
         """What the backbone is called."""
-        if isinstance(self.backbone, str):
-            return self.backbone
-        return getattr(self.backbone, "name", "") or type(self.backbone).__name__
+        if isinstance(self.source, str):
+            return self.source
+        return getattr(self.source, "name", "") or type(self.source).__name__

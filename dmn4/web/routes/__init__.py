@@ -1,0 +1,1 @@
+"""The functions of the HTTP interface, one a request."""
