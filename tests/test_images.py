@@ -1,7 +1,9 @@
 """Image files become upright RGB arrays or an InputError; batches become what a network sees."""
 
+import contextlib
 import os
 import struct
+import tracemalloc
 import zlib
 
 import numpy as np
@@ -211,6 +213,19 @@ def test_a_truncated_file_is_an_input_error(tmp_path, suffix):
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     with pytest.raises(InputError, match="cannot read"):
         read_image(path)
+
+
+def test_a_part_that_claims_two_gigabytes_makes_no_room_for_them(tmp_path):
+    path = tmp_path / "a.png"
+    halves().save(path)
+    content, start = path.read_bytes(), path.read_bytes().index(b"IDAT") - 4
+    path.write_bytes(content[:start] + struct.pack(">I", 2**31 - 1) + content[start + 4:])
+    tracemalloc.start()
+    with contextlib.suppress(InputError):
+        read_image(path)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 10_000_000
 
 
 def test_a_missing_file_a_folder_and_a_pipe_are_input_errors(tmp_path):

@@ -18,6 +18,7 @@ SUFFIXES = (".jpg", ".jpeg", ".jpe", ".png", ".webp", ".bmp", ".gif", ".tif", ".
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")            # no other decoder of Pillow is run
 PIXEL_LIMIT = 89_478_485                                           # Pillow's own guard against decompression bombs
 SPARE = 2                                                          # times the size asked for, kept for a good scaling
+MUCH = 1 << 20                                                     # bytes to read at once
 DIGEST = 16                                                        # bytes of a picture's digest
 SKIPPED_FOLDERS = ("__MACOSX", "@eaDir")                           # what archivers and network disks leave behind
 
@@ -120,8 +121,22 @@ def _decode(source: str | Path | bytes | Image.Image | Crop, size: int | None = 
         return _cut(_decode(source.path), source.box)
     if not isinstance(source, bytes):
         _check_file(Path(source))
-    with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS) as image:
+    with io.BytesIO(source) if isinstance(source, bytes) else Whole(source) as file, \
+            Image.open(file, formats=FORMATS) as image:
         return _pixels(image, size)
+
+
+class Whole(io.BufferedReader):
+    """A file of which nothing is asked that is not there: room for what a part of it claims to hold is not made."""
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(io.FileIO(path))
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """So many bytes, or as many as are left."""
+        if size is not None and size > MUCH:
+            size = min(size, max(0, os.fstat(self.fileno()).st_size - self.tell()))
+        return super().read(size)
 
 
 def _check_file(path: Path) -> None:
