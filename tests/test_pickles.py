@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import struct
 
 import numpy as np
 import pytest
@@ -63,6 +64,16 @@ def test_a_malicious_pickle_is_refused_and_not_run(tmp_path, monkeypatch, functi
     with pytest.raises(InputError, match="which no data set needs; it was not run"):
         read_pickle(tmp_path / "a.pkl")
     assert not (tmp_path / "harm").exists()
+
+
+def test_a_name_of_several_lines_or_with_the_codes_of_a_terminal_is_told_on_one(tmp_path):
+    name = "nu\r\x1b[2Jmpy" + "y" * 5000
+    (tmp_path / "a.pkl").write_bytes(b"\x80\x04" + b"X" + struct.pack("<I", len(name))
+                                     + name.encode() + b"X\x01\0\0\0x\x93.")
+    with pytest.raises(InputError, match=r"asks for nu .2Jmpyy") as refused:
+        read_pickle(tmp_path / "a.pkl")
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) < 500
 
 
 @pytest.mark.parametrize("content", [

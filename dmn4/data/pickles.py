@@ -32,7 +32,7 @@ def read_pickle(path: str | Path) -> Any:
             size = os.fstat(file.fileno()).st_size
             return _Plain(size).value(_Reader(file, size).load())
     except _RefusedError as error:
-        raise InputError(f"{str(path)!r} asks for {error}, which no data set needs; it was not run") from None
+        raise InputError(f"{str(path)!r} asks for {reason(error)}, which no data set needs; it was not run") from None
     except Exception as error:                                     # a damaged pickle raises nearly every type there is
         raise InputError(f"cannot read {str(path)!r} as a pickle of arrays: {reason(error)}") from None
 

@@ -20,6 +20,6 @@ def reading(path: str | Path) -> Iterator[None]:
 
 def reason(error: Exception) -> str:
     """What an error says, on one line of readable length."""
-    text = " ".join(str(error).split())[:200]
+    text = " ".join("".join(letter if letter.isprintable() else " " for letter in str(error)).split())[:200]
     kind = type(error).__name__
     return f"{kind} {text}" if isinstance(error, KeyError | IndexError) else text or kind
