@@ -17,7 +17,7 @@ from dmn4.errors import InputError
 
 KNOWN = "/api/classifiers/colours"
 BOUNDARY = b"part-of-a-form"
-PATIENCE = 0.5                                                # seconds for an answer; then the client hangs up
+PATIENCE = 1.0                                                # seconds for an answer; then the client hangs up
 HANG = 10.0
 
 
@@ -98,4 +98,6 @@ def check_answer(answer: bytes) -> None:
     assert status < 500 or status in (503, 504), f"answered with {answer[:300]!r}"
     if status >= 400:
         body = answer.partition(b"\r\n\r\n")[2]
-        raise InputError(json.loads(body)["error"] if body.startswith(b"{") else body.decode())
+        if body.startswith(b"{"):                             # behind it may follow the answer to what was no body
+            raise InputError(json.JSONDecoder().raw_decode(body.decode())[0]["error"])
+        raise InputError(body.decode())

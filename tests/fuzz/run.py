@@ -55,44 +55,50 @@ def fuzz(kind: str, numbers: range, seed: int = 0, keep: Path | None = None) -> 
     """Run cases of one kind in children."""
     report, seeds, left = Report(kind), TARGETS[kind].seeds(), list(numbers)
     while left:
-        done = 0
-        for number, said, seconds, megabytes in child(kind, seeds, left[:AT_ONCE], seed):
-            done += 1
-            report.slowest, report.largest = max(report.slowest, seconds), max(report.largest, megabytes)
-            report.counts[said if said in ("read", "refused") else "finding"] += 1
-            if said not in ("read", "refused"):
-                report.findings[number] = said
-                if keep is not None:
-                    keep.mkdir(parents=True, exist_ok=True)
-                    (keep / f"{kind}-{seed}-{number}").write_bytes(content_of(kind, seeds, number, seed))
-        left = left[done:]
+        parts = [left[start:start + AT_ONCE] for start in range(0, len(left), AT_ONCE)][:TARGETS[kind].together]
+        done: set[int] = set()
+        for part, child in [(part, Child(kind, seeds, part, seed)) for part in parts]:
+            for number, said, seconds, megabytes in child.outcomes(part):
+                done.add(number)
+                report.slowest, report.largest = max(report.slowest, seconds), max(report.largest, megabytes)
+                report.counts[said if said in ("read", "refused") else "finding"] += 1
+                if said not in ("read", "refused"):
+                    report.findings[number] = said
+                    if keep is not None:
+                        keep.mkdir(parents=True, exist_ok=True)
+                        (keep / f"{kind}-{seed}-{number}").write_bytes(content_of(kind, seeds, number, seed))
+        left = [number for number in left if number not in done]
     return report
 
 
-def child(kind: str, seeds: list[bytes], numbers: list[int], seed: int) -> Iterator[tuple[int, str, float, float]]:
-    """Outcome, seconds and megabytes of each case, as far as the child came; the case it died of is the last one."""
-    out, into = os.pipe()
-    process = os.fork()
-    if not process:
-        os.close(out)
-        status = 1
-        try:
-            with open(into, "w") as said:
-                work(kind, seeds, numbers, seed, said)
-            status = 0
-        finally:
-            os._exit(status)
-    os.close(into)
-    rows = []
-    with open(out) as lines:
-        for line in lines:
-            rows.append(json.loads(line))
-            yield tuple(rows[-1])
-    status = os.waitpid(process, 0)[1]
-    if len(rows) < len(numbers):
-        cause = signal.Signals(status & 127).name if status & 127 else f"exit code {status >> 8}"
-        hang = "a hang: " if cause == "SIGPROF" else "died: "
-        yield numbers[len(rows)], hang + cause, float(SECONDS), 0.0
+class Child:
+    """A process that is at work on some cases as soon as it is made."""
+
+    def __init__(self, kind: str, seeds: list[bytes], numbers: list[int], seed: int) -> None:
+        self.out, into = os.pipe()
+        self.process = os.fork()
+        if not self.process:
+            status = 1
+            try:
+                with os.fdopen(into, "w") as said:
+                    work(kind, seeds, numbers, seed, said)
+                status = 0
+            finally:
+                os._exit(status)
+        os.close(into)
+
+    def outcomes(self, numbers: list[int]) -> Iterator[tuple[int, str, float, float]]:
+        """Outcome, seconds and megabytes of each case, as far as the child came; the last is the one it died of."""
+        came = 0
+        with os.fdopen(self.out) as lines:
+            for line in lines:
+                came += 1
+                yield tuple(json.loads(line))
+        status = os.waitpid(self.process, 0)[1]
+        if came < len(numbers):
+            cause = signal.Signals(status & 127).name if status & 127 else f"exit code {status >> 8}"
+            hang = "a hang: " if cause == "SIGPROF" else "died: "
+            yield numbers[came], hang + cause, float(SECONDS), 0.0
 
 
 def work(kind: str, seeds: list[bytes], numbers: list[int], seed: int, said) -> None:

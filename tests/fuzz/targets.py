@@ -47,6 +47,7 @@ class Target:
     use: Callable[[Path], object]
     wrap: Callable[[bytes], bytes] = bytes                    # what is done with the damaged bytes to make the file
     beside: tuple[str, ...] = ()                              # empty files in the same folder
+    together: int = 1                                         # children at a time: those that wait more than they work
 
 
 def pictures() -> list[bytes]:
@@ -232,7 +233,7 @@ TARGETS = {
     "cards": Target(cards, "card.json", use_card),
     "settings": Target(settings, "settings.json", use_settings),
     "states": Target(states, "last.safetensors", use_state),
-    "requests": Target(requests, "request", use_request),
+    "requests": Target(requests, "request", use_request, together=16),
     "predictions": Target(predictions, "a.csv", lambda path: read_table(path, COLUMNS)),
 }
 
