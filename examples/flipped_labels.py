@@ -3,7 +3,7 @@
     python examples/flipped_labels.py fruit photos/birds --runs 10      # pip install cleanlab, for its column
 
 In each run ten classes are drawn, with ten pictures each; a tenth of the labels is replaced by another class. Both
-columns see the same probabilities, those of each picture judged by the others.
+columns see the same probabilities, those of each picture judged by the others. Maps stay in the cache folder.
 """
 
 from collections.abc import Iterable
@@ -13,11 +13,12 @@ from typing import Annotated
 import numpy as np
 import torch
 import typer
+from photo_grid import Photos, photos
 
-from dmn4.classify.classifier import FewShotClassifier
 from dmn4.classify.held_out import judge_held_out
-from dmn4.data.folders import ImageSet, read_folder
-from dmn4.data.samples import fruit
+from dmn4.classify.pictures import Pictures
+from dmn4.classify.plain import PlainClassifier
+from dmn4.classify.shots import Shots
 from dmn4.files import write_file
 
 CLASSES, SHOTS, WRONG = 10, 10, 0.1
@@ -30,21 +31,29 @@ def flipped(labels: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, n
     return np.where(wrong, (labels + rng.integers(1, CLASSES, len(labels))) % CLASSES, labels), wrong
 
 
-def trial(images: ImageSet, run: int, method: str) -> dict[str, tuple[int, int, int]]:
+@torch.inference_mode()
+def trial(data: Photos, run: int) -> dict[str, tuple[int, int, int]]:
     """For each way to find them: wrong labels that were found, pictures that were named, wrong labels there are."""
     rng = np.random.default_rng(run)
-    drawn = images.of_classes(rng.permutation(len(images.classes))[:CLASSES].tolist())
-    drawn = drawn.rows(np.concatenate([rng.permutation(np.flatnonzero(drawn.labels == label))[:SHOTS]
-                                       for label in range(CLASSES)]))
-    given, wrong = flipped(drawn.labels, rng)
-    classifier = FewShotClassifier(method).fit(drawn.images, given)
+    classes = rng.permutation(np.unique(data.labels))[:CLASSES]
+    rows = np.concatenate([rng.permutation(np.flatnonzero(data.labels == label))[:SHOTS] for label in classes])
+    given, wrong = flipped(np.repeat(np.arange(CLASSES), SHOTS), rng)
+    classifier = taught(data.maps[torch.from_numpy(rows)], given)
     named = [suspect.picture for suspect in classifier.suspects()]
     found = {"suspects": named, "the first tenth of suspects": named[: int(wrong.sum())]}
     found |= {"cleanlab": by_cleanlab(classifier)}
     return {name: (int(wrong[some].sum()), len(some), int(wrong.sum())) for name, some in found.items()}
 
 
-def by_cleanlab(classifier: FewShotClassifier) -> list[int]:
+def taught(maps: torch.Tensor, labels: np.ndarray) -> PlainClassifier:
+    """A classifier with its usual options that learnt pictures of which there are maps: (n, C, H, W), (n,)."""
+    classifier, rows = PlainClassifier(), torch.arange(len(labels))
+    classifier.parts_, classifier.unlabelled_ = classifier._assemble(semi=False), None
+    shots = Shots.of(maps, torch.from_numpy(labels), torch.zeros_like(rows), rows, classifier.parts_.method.compared)
+    return classifier._keep(np.unique(labels), shots, Pictures([b""] * len(labels)))
+
+
+def by_cleanlab(classifier: PlainClassifier) -> list[int]:
     """The label issues that cleanlab finds in the same probabilities, by number of the picture."""
     from cleanlab.filter import find_label_issues
 
@@ -66,13 +75,13 @@ def rows_of(name: str, trials: Iterable[dict[str, tuple[int, int, int]]]) -> lis
 
 
 def main(data: list[str], out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the table.")] = Path(),
-         runs: int = 10, method: str = "dmn4-linear") -> None:
+         runs: int = 10) -> None:
     """Measure `fruit` or folders of class folders, and write flipped-labels.md."""
-    lines = [f"{method}; {runs} runs of {CLASSES} classes with {SHOTS} pictures, {WRONG:.0%} of labels wrong.", "",
+    lines = [f"dmn4-linear; {runs} runs of {CLASSES} classes with {SHOTS} pictures, {WRONG:.0%} of labels wrong.", "",
              "| pictures | found by | precision % | recall % |", "|---|---|---|---|"]
     for name in data:
-        images = fruit() if name == "fruit" else read_folder(name)
-        lines += rows_of(Path(name).name, [trial(images, run, method) for run in range(runs)])
+        images = photos(name)
+        lines += rows_of(images.name, [trial(images, run) for run in range(runs)])
         write_file(out / "flipped-labels.md", "\n".join([*lines, ""]))
     typer.echo("\n".join(lines))
 

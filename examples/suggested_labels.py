@@ -3,7 +3,8 @@
     python examples/suggested_labels.py fruit photos/birds --runs 30
 
 In each run ten classes are drawn. Half of their pictures are an inbox, in which some classes are rare; the other half
-judges. Ten pictures of the inbox are labelled, then ten more, and so on: once by suggestion, once at random.
+judges. Ten pictures of the inbox are labelled, then ten more, and so on: once by suggestion, once at random. Maps stay
+in the cache folder, so a second run starts at the runs.
 """
 
 import io
@@ -14,32 +15,24 @@ from typing import Annotated
 import numpy as np
 import torch
 import typer
+from photo_grid import Photos, default, photos
 from torch import Tensor
 
-from dmn4.classify.plain import PlainClassifier
 from dmn4.classify.suggestions import representatives
-from dmn4.data.folders import ImageSet, read_folder
-from dmn4.data.samples import fruit
-from dmn4.evaluation.intervals import accuracy_of, paired_difference
+from dmn4.evaluation.intervals import accuracy_of, half_width, paired_difference
 from dmn4.files import write_file
 from dmn4.methods.base import Method
 from dmn4.methods.vectors import pooled
 from dmn4.training.runs import progress
 
 CLASSES, STEP, STEPS = 10, 10, 4
-MOST_CLASSES = 20                                              # of an image set
 Choose = Callable[[Tensor, int, Tensor | None], Tensor]            # inbox, count, labelled -> places
 
 
-@torch.inference_mode()
-def embedded(classifier: PlainClassifier, images: ImageSet) -> Tensor:
-    """The map of every picture: (n, C, H, W)."""
-    with progress("embed", len(images)) as bar:
-        parts = []
-        for pixels in classifier._pixels(images.images):
-            parts.append(classifier.embed(pixels))
-            bar.advance_by(len(pixels))
-    return torch.cat(parts)
+def first_of_each_class(data: Photos, most: int) -> Photos:
+    """At most so many pictures of each class."""
+    rows = np.concatenate([np.flatnonzero(data.labels == label)[:most] for label in np.unique(data.labels)])
+    return Photos(data.name, data.maps[torch.from_numpy(rows)], data.labels[rows])
 
 
 def drawn(labels: np.ndarray, rng: np.random.Generator) -> tuple[Tensor, Tensor, Tensor]:
@@ -59,14 +52,14 @@ def drawn(labels: np.ndarray, rng: np.random.Generator) -> tuple[Tensor, Tensor,
 def curve(maps: Tensor, inbox: Tensor, judges: Tensor, numbers: Tensor, method: Method,
           choose: Choose) -> list[float]:
     """The accuracy after each step of labelling."""
-    vectors, labelled, right = pooled(maps), inbox[:0], []
+    vectors, labelled, right = pooled(maps.float()), inbox[:0], []
     for _ in range(STEPS):
         left = inbox[~torch.isin(inbox, labelled)]
         before = vectors[labelled] if len(labelled) else None
         labelled = torch.cat([labelled, left[choose(vectors[left], STEP, before)]])
         classes, targets = numbers[labelled].unique(return_inverse=True)
-        answers = classes[torch.cat([method(maps[labelled], targets, block).argmax(1) for block in
-                                     maps[judges].split(32)])] if len(classes) > 1 else classes.expand(len(judges))
+        answers = classes[method(maps[labelled].float(), targets, maps[judges].float()).argmax(1)
+                          if len(classes) > 1 else torch.zeros(len(judges), dtype=torch.long)]
         right.append(float((answers == numbers[judges]).float().mean()))
     return right
 
@@ -95,22 +88,38 @@ def rows_of(name: str, found: dict[str, np.ndarray]) -> Iterator[str]:
                f"{paired_difference(suggested, random)} |\n")
 
 
-def main(data: list[str], out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the table.")] = Path(),
-         runs: int = 30, per_class: int = 20,
-         method: str = "dmn4-linear") -> None:
-    """Measure `fruit` or folders of class folders, and write suggested-labels.md."""
-    text = io.StringIO()
-    text.write(f"{method}; {runs} runs of {CLASSES} classes, up to {per_class} pictures each; "
+def draw(found: dict[str, dict[str, np.ndarray]], path: Path) -> None:
+    """Both curves of every set, with the 95 % interval of their paired difference around the suggested one."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, len(found), figsize=(2.6 * len(found), 2.8), sharex=True, layout="constrained")
+    labels = STEP * np.arange(1, STEPS + 1)
+    for axis, (name, values) in zip(np.atleast_1d(axes), found.items(), strict=True):
+        difference = values["suggested"] - values["random"]
+        spread = 100 * np.array([half_width(column) for column in difference.T])
+        suggested = 100 * values["suggested"].mean(0)
+        axis.plot(labels, suggested, "o-", color="#0072b2", label="suggested")
+        axis.fill_between(labels, suggested - spread, suggested + spread, color="#0072b2", alpha=0.15, linewidth=0)
+        axis.plot(labels, 100 * values["random"].mean(0), "s--", color="#e69f00", label="random")
+        axis.set(title=name, xlabel="labels", xticks=labels)
+    np.atleast_1d(axes)[0].set_ylabel("accuracy, %")
+    np.atleast_1d(axes)[0].legend(frameon=False)
+    figure.savefig(path, dpi=110)
+
+
+def main(data: list[str], out: Annotated[Path, typer.Option("-o", "--out", help="Folder for table and plot.")] = Path(),
+         runs: int = 30, per_class: int = 40) -> None:
+    """Measure `fruit` or folders of class folders, and write suggested-labels.md and .png."""
+    text, all_found = io.StringIO(), {}
+    text.write(f"dmn4-linear; {runs} runs of {CLASSES} classes, up to {per_class} pictures each; "
                "mean and 95 % interval, in %.\n\n"
                "| pictures | labels | suggested | random | difference |\n|---|---|---|---|---|\n")
     for name in data:
-        everything = fruit() if name == "fruit" else read_folder(name)
-        images = everything.of_classes(everything.classes[:MOST_CLASSES]).first_of_each_class(per_class)
-        classifier = PlainClassifier(method)
-        classifier.parts_ = classifier._assemble(semi=False)
-        found = compare(embedded(classifier, images), images.labels, classifier.parts_.method, runs)
-        text.writelines(rows_of(Path(name).name, found))
+        images = first_of_each_class(photos(name), per_class)
+        all_found[images.name] = found = compare(images.maps, images.labels, default(images.maps), runs)
+        text.writelines(rows_of(images.name, found))
         write_file(out / "suggested-labels.md", text.getvalue())
+    draw(all_found, out / "suggested-labels.png")
     typer.echo(text.getvalue())
 
 

@@ -82,7 +82,7 @@ def test_many_pictures_are_asked_at_once_and_said_in_the_words_of_the_service(pa
 
 
 def test_no_rule_of_the_page_writes_a_percent(page, address):
-    for name in ("main", "answer", "pictures", "review", "evidence", "shots", "dom"):
+    for name in ("main", "answer", "pictures", "review", "evidence", "shots", "dom", "enough"):
         assert not re.search(r"toFixed\(0\)|Math\.round\(100|[>] 99", httpx.get(f"{address}/page/{name}.js").text)
 
 
@@ -240,6 +240,17 @@ def test_labels_that_look_wrong_are_found_and_put_right(page):
     counts(page, blue="4 pictures", red="5 pictures")
     page.get_by_role("button", name="Undo").click()
     counts(page, blue="5 pictures", red="4 pictures")
+
+
+def test_the_page_says_whether_enough_is_labelled(page):
+    teach(page, each=5)
+    page.get_by_role("button", name="Have I labelled enough?").click()
+    dialog = page.get_by_role("dialog", name="Have I labelled enough?")
+    expect(dialog).to_contain_text("of new pictures are named rightly")
+    expect(dialog.get_by_role("img", name=re.compile("^Named rightly now: .* twice as many: "))).to_be_visible()
+    expect(dialog.locator(".accuracies .bar")).to_have_count(2)
+    dialog.get_by_role("button", name="Close").click()
+    expect(dialog).to_have_count(0)
 
 
 def test_a_picture_is_moved_and_removed_and_each_is_undone(page):

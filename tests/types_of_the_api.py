@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 import dmn4
 from dmn4.backbones.base import Backbone
+from dmn4.classify.curve import LearningCurve
 from dmn4.classify.suspects import Suspect
 from dmn4.evidence.explain import Explanation
 from dmn4.methods.base import Learnt, Method
@@ -27,6 +28,7 @@ def classifier(paths: list[Path], pictures: list[Image.Image], array: np.ndarray
     assert_type(clf.decision_function(paths), np.ndarray)
     assert_type(clf.explain(array, reject=True), Explanation)
     assert_type(clf.suspects(), list[Suspect])
+    assert_type(clf.curve(), LearningCurve)
     assert_type(clf.suggest(paths, n=3), np.ndarray)
     clf.save("birds.dmn4")
     assert_type(dmn4.load("birds.dmn4", backbone=network), dmn4.FewShotClassifier)

@@ -12,6 +12,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..images import Source
 from ..methods.vectors import pooled
+from .curve import LearningCurve, Progress, learning_curve
 from .keeping import save_classifier
 from .learning import Learner, check_fitted
 from .suggestions import suggest_pictures
@@ -91,6 +92,15 @@ class PlainClassifier(Learner):
         """Labelled pictures that the other labelled ones would name differently, worst first, with the evidence."""
         check_fitted(self)
         return find_suspects(self._judge_by, self.calibration_.probabilities, self.shots_, self.classes_.tolist())
+
+    def curve(self, progress: Progress = lambda steps, words: steps) -> LearningCurve:
+        """How accurate it is, and would be with more labelled pictures, for all classes and each; what is confused.
+
+        Each labelled picture is judged by some of the others. `progress` is given the steps and a few words, and
+        returns the steps; it can show a bar.
+        """
+        check_fitted(self)
+        return learning_curve(self._judge_by, self.shots_, self.classes_.tolist(), progress)
 
     def judge(self, pixels: Tensor) -> "Judgement":
         """Everything that is said of a few pictures: bytes (B, h, w, 3), as `read_pixels` gives them."""

@@ -48,4 +48,4 @@ def representatives(vectors: Tensor, count: int, labelled: Tensor | None = None)
         gains[chosen] = -1
         chosen.append(int(gains.argmax()))
         nearest = torch.maximum(nearest, alike[:, chosen[-1]])
-    return torch.tensor(chosen)
+    return torch.tensor(chosen, dtype=torch.long)

@@ -1,5 +1,6 @@
-"""dmn4 suggest | suspects."""
+"""dmn4 suggest | suspects | curve."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this file to the root command."""
     app.command(epilog="Example: dmn4 suggest inbox/ -n 20, and later: dmn4 suggest birds.dmn4 inbox/ -n 20")(suggest)
     app.command(epilog="Example: dmn4 suspects birds.dmn4 photos/ --csv suspects.csv")(suspects)
+    app.command(epilog="Example: dmn4 curve birds.dmn4 --csv curve.csv -o curve.png")(curve)
 
 
 def suggest(paths: Annotated[list[Path], typer.Argument(metavar="[MODEL] IMAGES", help="A file that `dmn4 fit` wrote, "
@@ -68,6 +70,27 @@ def suspects(model: Model,
     if csv is not None:
         write_file(csv, table_text(("image", "label", "looks_like", "probability", "most_like"), found))
     note(f"{len(found)} of {len(names):,} labelled pictures would be named differently by the others")
+
+
+def curve(model: Model,
+          csv: Annotated[Path | None, typer.Option("--csv", help="Also write a table to this file.")] = None,
+          as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of text.")] = False,
+          out: Annotated[Path | None, typer.Option("--out", "-o", help="Also draw the curve to this picture.")] = None,
+          ) -> None:
+    """Tell whether more labels would help: accuracy now and with more of them, by class, and what is confused."""
+    from dmn4.classify.keeping import opened
+    from dmn4.classify.plain import PlainClassifier
+    from dmn4.files import write_file
+    from dmn4.sorting import curves
+    from dmn4.sorting.cells import table_text
+
+    found = opened(PlainClassifier, model).curve(watched)
+    if csv is not None:
+        write_file(csv, table_text(curves.COLUMNS, curves.rows_of(found)))
+    if out is not None:
+        curves.draw_curve(found, out)
+    for line in [json.dumps(curves.as_dict(found), indent=1)] if as_json else curves.lines_of(found):
+        typer.echo(line)
 
 
 def names_of_pictures(classifier: "PlainClassifier", photos: Path | None) -> list[str]:

@@ -132,6 +132,47 @@ class Suspect(BaseModel):
     nearest_here: Annotated[int, Field(description="the most similar one of its own class")]
 
 
+class Accuracy(BaseModel):
+    """How often new pictures are named rightly, with so many labelled pictures of a class; a 95 % interval."""
+
+    shots: float
+    accuracy: float
+    low: float
+    high: float
+    words: Annotated[str, Field(description="'87 % (80 to 92)'")]
+
+
+class TakenFor(BaseModel):
+    """Another name that pictures of a class were given."""
+
+    label: str
+    pictures: int
+
+
+class ClassAccuracy(BaseModel):
+    """How well a class is told from the others, now and with twice as many labelled pictures."""
+
+    label: str
+    shots: Annotated[int, Field(description="labelled pictures")]
+    judged: Annotated[int, Field(description="of them were judged by the others")]
+    now: Accuracy
+    twice: Accuracy
+    confused: Annotated[str, Field(description="what its pictures were taken for: 'lemon (2), plum'")]
+    taken_for: list[TakenFor]
+
+
+class Curve(BaseModel):
+    """Have I labelled enough? From labelled pictures that the others judged."""
+
+    judged: int
+    enough: Annotated[bool, Field(description="twice as many labelled pictures would add less than one point")]
+    advice: str
+    next: Annotated[str, Field(description="what to label next; empty: nothing in particular")]
+    measured: Annotated[list[Accuracy], Field(description="with fewer labelled pictures")]
+    expected: Annotated[list[Accuracy], Field(description="now, with twice and with four times as many")]
+    classes: Annotated[list[ClassAccuracy], Field(description="that have several pictures, the worst first")]
+
+
 class Partner(BaseModel):
     """The support descriptor that a place of the query chose."""
 

@@ -1,6 +1,7 @@
 """A sheet of paper for Pillow: smooth lines, text that fits its room, colours that everybody can tell apart."""
 
 import io
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -56,9 +57,14 @@ class Sheet:
         self.pen.line(points, fill=(*PAPER, 140), width=round(FINE * (width + 1.4)), joint="curve")
         self.pen.line(points, fill=colour, width=max(1, round(FINE * width)), joint="curve")
 
+    def line(self, points: Sequence[Point], colour: Colour, width: float) -> None:
+        """Straight lines from point to point."""
+        places = [(FINE * x, FINE * y) for x, y in points]
+        self.pen.line(places, fill=colour, width=max(1, round(FINE * width)), joint="curve")
+
     def line_across(self, top: float, left: float, right: float) -> None:
         """A thin level line."""
-        self.pen.line([FINE * left, FINE * top, FINE * right, FINE * top], fill=RULE, width=FINE)
+        self.line([(left, top), (right, top)], RULE, 1)
 
     def dot(self, centre: Point, radius: float, colour: Colour) -> None:
         """A dot on a pale edge."""

@@ -49,6 +49,7 @@ export const goBack = (id, revision) => call(at(id, `/revisions/${revision}`), {
 export const predict = async (id, picture) => call(at(id, "/predictions"), form([["picture", await toSend(picture)]]));
 export const explain = async (id, picture, signal) => call(at(id, "/explanations"), { ...form([["picture", await toSend(picture)]]), signal });
 export const suspects = (id) => call(at(id, "/suspects"));
+export const curve = (id) => call(at(id, "/curve"));
 export const fruit = () => call("/samples/fruit?wait=false", { method: "POST" });
 export const fruitQuestions = () => call("/samples/fruit");
 export const leave = () => call("/session", { method: "DELETE" });

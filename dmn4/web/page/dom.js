@@ -10,9 +10,10 @@ export function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-export function makeSvg(tag, attributes = {}) {
+export function makeSvg(tag, attributes = {}, ...children) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
   set(element, attributes);
+  element.append(...children);
   return element;
 }
 

@@ -5,6 +5,7 @@ import * as api from "./api.js";
 import { remember, take, undo } from "./changes.js";
 import { draft } from "./columns.js";
 import { $, bringUp, count, make } from "./dom.js";
+import { enough } from "./enough.js";
 import { setRule } from "./evidence.js";
 import { dropped, takeFiles } from "./files.js";
 import { addItems, choose, onOpen, suggest } from "./pictures.js";
@@ -44,6 +45,7 @@ addEventListener("keydown", (event) => {
 onOpen((one) => { stop(); openItem(one).catch(complain); });
 $("undo").addEventListener("click", undo);
 $("check").addEventListener("click", check);
+$("enough").addEventListener("click", enough);
 $("suggest").addEventListener("click", () => busily("Choosing the pictures whose labels help most", suggest));
 $("review-doubtful").addEventListener("click", () => review("doubtful"));
 $("review-suggested").addEventListener("click", () => review("suggested"));

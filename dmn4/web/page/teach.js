@@ -24,8 +24,8 @@ onChange(() => {
   $("find-count").textContent = wanted ? count($("columns").querySelectorAll(".column:not(.empty)").length, "class") : "";
   $("learn").hidden = Boolean(state.classifier);
   $("teach-folder").hidden = $("teach-folder-input").hidden = Boolean(state.classifier) || !("webkitdirectory" in HTMLInputElement.prototype);
-  $("check").hidden = !state.classifier;
-  $("check").disabled = $("fruit").disabled = state.busy;
+  $("check").hidden = $("enough").hidden = !state.classifier;
+  $("check").disabled = $("enough").disabled = $("fruit").disabled = state.busy;
   drawAdvice();
 });
 

@@ -107,6 +107,12 @@ async def list_suspects(service: Serving, known: Readable) -> list[responses.Sus
     return [responses.Suspect(**one) for one in found]
 
 
+@router.get("/classifiers/{classifier}/curve")
+async def get_curve(service: Serving, known: Readable) -> responses.Curve:
+    """Have I labelled enough? Accuracy now and with more labelled pictures, by class, and which are confused."""
+    return responses.Curve(**await service.pool.run("curve", **await service.source(known)))
+
+
 @router.post("/classifiers/{classifier}/suggestions")
 async def suggest(service: Serving, known: Readable, pictures: Pictures,
                   count: Annotated[int, Form(ge=1, le=200)] = 10) -> list[int]:

@@ -16,6 +16,7 @@ from ...classify.parts import Parts, assemble, checksum
 from ...classify.verdict import USUAL_SHARE
 from ...errors import InputError
 from ...evidence.explain import explain_map
+from ...sorting import curves
 from ..backbone import ChosenBackbone
 from ..limits import Limits, check_size
 from ..responses import RULES, as_prediction, as_suspect
@@ -148,6 +149,10 @@ class Tasks:
     def suspects(self, tell: Tell, path: Path, sha256: str) -> list[dict[str, Any]]:
         """The pictures learnt from that the others would name differently, worst first."""
         return [as_suspect(found).model_dump() for found in self.classifier(path, sha256).suspects()]
+
+    def curve(self, tell: Tell, path: Path, sha256: str) -> dict[str, Any]:
+        """How accurate the classifier is, and would be with more pictures."""
+        return curves.as_dict(self.classifier(path, sha256).curve())
 
     def suggest(self, tell: Tell, path: Path, sha256: str, pictures: Sequence[bytes], count: int) -> list[int]:
         """Which of these pictures to label next: their places, the most useful first."""
