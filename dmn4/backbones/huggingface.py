@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from dmn4.errors import InputError
 from dmn4.files import matching, read_json
-from dmn4.schema import Colours, Name, PictureSide, Record
+from dmn4.files.schema import Colours, Name, PictureSide, Record
 
 from .layout import Layout
 from .outside import OutsideBackbone, prepare_as, whole_number

@@ -16,7 +16,7 @@ from dmn4.errors import InputError, check_options, choose
 from dmn4.images import TRANSFORMS, Transform
 
 from ..files import check_finite, parse_json
-from ..schema import Name, Option, PictureSide
+from ..files.schema import Name, Option, PictureSide
 from .base import Backbone, Options
 from .efficientnet import FORMS, read_imagenet
 

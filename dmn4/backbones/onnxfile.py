@@ -13,7 +13,7 @@ from torch import Tensor
 
 from dmn4.errors import InputError
 from dmn4.files import check_regular, matching, read_json
-from dmn4.schema import Colours, Name, Part, PictureSide
+from dmn4.files.schema import Colours, Name, Part, PictureSide
 
 from .layout import Layout
 from .onnxgraph import open_session, run

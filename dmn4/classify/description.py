@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_va
 
 from ..errors import InputError
 from ..files import matching
-from ..schema import Name, Number, Options, Part
+from ..files.schema import Name, Number, Options, Part
 
 VERSION = 4                                                   # of the file
 PROMISES = 4                                                  # the first with held-out fits

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..schema import LETTERS
+from ..files.schema import LETTERS
 from .description import Labels
 
 

@@ -14,7 +14,7 @@ import dmn4
 
 from ..errors import InputError
 from ..files import matching, read_json, write_json
-from ..schema import Measured, Name, Record, Share
+from ..files.schema import Measured, Name, Record, Share
 
 VERSION = 2                                                   # 1: without the number, and without what is usual
 STAGES = ("pretrain", "train", "evaluate")

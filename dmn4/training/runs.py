@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from ..files import parse_json, read_json, read_text, write_file, write_json
-from ..schema import Finite, Name
+from ..files.schema import Finite, Name
 from .checkpoints import load_state, save_state
 
 
