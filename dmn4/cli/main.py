@@ -9,7 +9,7 @@ import typer
 from dmn4 import __version__
 from dmn4.errors import InputError
 
-from . import backbones, bench, data, export, label, learn, measure, photos, serve, store
+from . import backbones, bench, data, export, label, learn, measure, photos, serve, sort, store
 
 app = typer.Typer(
     name="dmn4", no_args_is_help=True, add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False,
@@ -18,6 +18,7 @@ app = typer.Typer(
 )
 photos.register(app)
 label.register(app)
+sort.register(app)
 export.register(app)
 learn.register(app)
 measure.register(app)

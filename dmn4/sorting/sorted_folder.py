@@ -6,7 +6,10 @@ import hashlib
 import json
 import os
 import shutil
+import time
 from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..classify.verdict import NONE
@@ -22,12 +25,13 @@ class SortedFolder:
     """The folder that `--sort-into` names.
 
     A line of the list is written before a copy is made or moved. So whenever the process dies, the list knows every
-    copy, and the next run finds the one that is there.
+    copy, and the next run finds the one that is there. Before the first of a run stands a line with the time, so that
+    the run can be undone.
     """
 
     def __init__(self, folder: Path, link: bool = False) -> None:
-        self.folder, self.link = folder, link
-        self.copies = read_list(folder / LIST)                # picture -> where its copy was, the newest place last
+        self.folder, self.link, self.begun = folder, link, False
+        self.copies = places_after(read_runs(folder / LIST))  # picture -> where its copy was, the newest place last
         self.owners = Counter(places[-1] for places in self.copies.values())
 
     def take(self, prediction: Prediction) -> Path | None:
@@ -57,7 +61,7 @@ class SortedFolder:
             with contextlib.suppress(OSError):                # the last one of its folder
                 before.parent.rmdir()
         elif not target.exists():
-            target.symlink_to(source.resolve()) if self.link else copy_whole(source, target)
+            put_copy(source, target, self.link)
         return target
 
     def _copy_of(self, source: Path) -> Path | None:
@@ -71,25 +75,55 @@ class SortedFolder:
             self.owners[places[-1]] -= 1
         places.append(place)
         self.owners[place] += 1
-        with open(self.folder / LIST, "a+b") as file:
-            torn = file.tell() > 0 and _last_byte(file.fileno(), file.tell()) != b"\n"
-            file.write(b"\n" * torn + json.dumps({"image": str(source), "copy": place}).encode() + b"\n")
+        if not self.begun:
+            append_line(self.folder / LIST, {"run": time.strftime("%Y-%m-%d %H:%M:%S")})
+        self.begun = True
+        append_line(self.folder / LIST, {"image": str(source), "copy": place})
 
     def _inside(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()
 
 
-def read_list(path: Path) -> dict[str, list[str]]:
-    """Pictures and where their copies are, from the list of earlier runs; a line that a crash cut off is none."""
-    copies: dict[str, list[str]] = {}
+@dataclass
+class Run:
+    """What one run sorted: pictures and the places of their copies, in order."""
+
+    time: str = ""
+    entries: list[tuple[str, str]] = field(default_factory=list)
+
+
+def read_runs(path: Path) -> list[Run]:
+    """The runs of a list that were not undone; a line that a crash cut off is none."""
+    runs = [Run()]                                            # lines before the first time are of an older dmn4
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n") if path.is_file() else []
     for line in lines:
         with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError):
             entry = json.loads(line)
-            label, name = entry["copy"].split("/")            # never a way out of the folder
-            if ".." not in (label, name):
-                copies.setdefault(entry["image"], []).append(f"{label}/{name}")
+            if "run" in entry:
+                runs.append(Run(str(entry["run"])))
+            elif "undone" in entry:
+                runs = [run for run in runs if run.entries][:-1] or [Run()]
+            else:
+                label, name = entry["copy"].split("/")        # never a way out of the folder
+                if ".." not in (label, name) and isinstance(entry["image"], str):
+                    runs[-1].entries.append((entry["image"], f"{label}/{name}"))
+    return [run for run in runs if run.entries]
+
+
+def places_after(runs: Iterable[Run]) -> dict[str, list[str]]:
+    """Pictures and where their copies were, the newest place last."""
+    copies: dict[str, list[str]] = {}
+    for run in runs:
+        for image, copy in run.entries:
+            copies.setdefault(image, []).append(copy)
     return copies
+
+
+def append_line(path: Path, entry: dict[str, str]) -> None:
+    """Add a line to a list, behind one that a crash may have cut off."""
+    with open(path, "a+b") as file:
+        torn = file.tell() > 0 and _last_byte(file.fileno(), file.tell()) != b"\n"
+        file.write(b"\n" * torn + json.dumps(entry).encode() + b"\n")
 
 
 def _last_byte(file: int, size: int) -> bytes:
@@ -124,6 +158,14 @@ def shorter(name: str, most: int, tail: str) -> str:
     while name and len(os.fsencode(name + tail)) > most:
         name = name[:-1]
     return name
+
+
+def put_copy(source: Path, target: Path, link: bool) -> None:
+    """Copy or link a picture to a place that is free."""
+    if link:
+        target.symlink_to(source.resolve())
+    else:
+        copy_whole(source, target)
 
 
 def copy_whole(source: Path, target: Path) -> None:

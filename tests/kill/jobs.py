@@ -101,7 +101,7 @@ def content(path: Path) -> object:
         return ({name: tensor.numpy().tobytes() for name, tensor in tensors.items()},
                 {name: text for name, text in notes.items() if name != "seconds"})
     if path.name == ".dmn4-sorted.jsonl":                     # a copy may be noted before a kill and after it
-        return sorted(set(path.read_bytes().split(b"\n")))
+        return sorted({line for line in path.read_bytes().split(b"\n") if not line.startswith(b'{"run"')})
     return path.read_bytes()
 
 
