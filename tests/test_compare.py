@@ -62,7 +62,9 @@ def test_all_stands_for_every_supervised_method_that_is_not_named():
 
 
 def test_the_card_tells_the_paired_differences(tmp_path):
-    write_json(tmp_path / "card.json", {"results": {}})
+    result = {"mean": 0.5, "half_width_t": 0.1}
+    write_json(tmp_path / "card.json", {"stage": "evaluate", "contenders": {"dn4": {}, "dmn4": {}},
+                                        "results": {"dn4": result, "dmn4": result}})
     rows = compare(RESULTS, untrained=["dmn4"])
     save(rows, tmp_path)
     card = read_json(tmp_path / "card.json", dict)
