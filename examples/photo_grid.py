@@ -29,21 +29,23 @@ from dmn4.backbones import build_backbone
 from dmn4.backbones.runtime import frozen
 from dmn4.classify.calibration import calibrate
 from dmn4.classify.shots import Shots
-from dmn4.data.cache import cache_folder, decoded
+from dmn4.data.cache import cache_folder
 from dmn4.data.folders import ImageSet, read_folder
 from dmn4.data.samples import fruit
 from dmn4.evaluation.intervals import accuracy_of, paired_difference
 from dmn4.files import write_file
 from dmn4.images import Transform
+from dmn4.images.files import Cut, cut_image, read_image, resize_image
+from dmn4.images.looks import batches
 from dmn4.methods import build_method
 from dmn4.methods.base import Method
 from dmn4.methods.linear_head import LinearHead
 from dmn4.methods.vectors import class_means
 from dmn4.training.runs import progress
 
-COMPARED, SIZE = 320, 224
+COMPARED, SIZE, AT_ONCE = 320, 224, 16
 SHOTS = (1, 2, 5, 10)
-TASKS = {5: (40, 5), 20: (10, 4), 0: (3, 0)}                  # ways (0: all): tasks, queries of each class (0: as fit)
+TASKS = {5: (100, 5), 20: (16, 4), 0: (5, 0)}                # ways (0: all): tasks, queries of each class (0: as fit)
 QUERIES = 200                                                 # in a task, at most
 RIVALS = ("logistic", "svm", "rfs", "nearest mean")
 
@@ -67,23 +69,48 @@ class Photos(NamedTuple):
 
 
 @torch.inference_mode()
-def photos(data: str) -> Photos:
+def photos(data: str, shape: str = "squash", size: int = SIZE) -> Photos:
     """The maps of a set, from the cache folder or embedded now."""
     images: ImageSet = fruit() if data == "fruit" else read_folder(data)
     key = hashlib.blake2b(f"{images.fingerprint}{len(images)}".encode(), digest_size=8).hexdigest()
-    path = cache_folder() / "defaults" / f"{key}-wide.safetensors"
+    how = "" if (shape, size) == ("squash", SIZE) else f"-{shape}{size}"
+    path = cache_folder() / "defaults" / f"{key}-wide{how}.safetensors"
     if not path.is_file():
         backbone = build_backbone("efficientnet_lite0", "imagenet", layer="7x7x1600").eval()
-        see, embed = Transform(SIZE, mean=backbone.mean, std=backbone.std), frozen(backbone)
-        pixels = decoded(images, SIZE).pixels
+        see, embed = Transform(size, mean=backbone.mean, std=backbone.std), frozen(backbone)
         with progress(f"embed {images.name}", len(images)) as bar:
             parts = []
-            for start in range(0, len(images), 16):
-                parts.append(embed(see(torch.from_numpy(np.array(pixels[start : start + 16])))).half())
+            for batch in batches(images.images, AT_ONCE):
+                pixels = np.stack([SHAPES[shape](read_image(image), size) for image in batch])
+                parts.append(embed(see(torch.from_numpy(pixels))).half())
                 bar.advance_by(len(parts[-1]))
         path.parent.mkdir(parents=True, exist_ok=True)
         save_file({"maps": torch.cat(parts)}, path)
     return Photos(images.name, load_file(path)["maps"], images.labels)
+
+
+def cropped(picture: np.ndarray, size: int) -> np.ndarray:
+    """The middle square of a picture: (h, w, 3) -> (size, size, 3)."""
+    return cut_image(picture, Cut(size, size))
+
+
+def padded(picture: np.ndarray, size: int) -> np.ndarray:
+    """The whole picture in its shape, on grey: (h, w, 3) -> (size, size, 3)."""
+    scale = size / max(picture.shape[:2])
+    height, width = (max(1, round(length * scale)) for length in picture.shape[:2])
+    canvas = np.full((size, size, 3), 127, np.uint8)
+    top, left = (size - height) // 2, (size - width) // 2
+    canvas[top : top + height, left : left + width] = resize_image(picture, (height, width))
+    return canvas
+
+
+def mirrored(picture: np.ndarray, size: int) -> np.ndarray:
+    """The picture squashed and mirrored: (h, w, 3) -> (size, size, 3)."""
+    return np.ascontiguousarray(resize_image(picture, size)[:, ::-1])
+
+
+SHAPES: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
+    "squash": resize_image, "crop": cropped, "pad": padded, "mirror": mirrored}
 
 
 def tasks(labels: np.ndarray, ways: int, shots: int) -> Iterator[Task]:

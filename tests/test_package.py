@@ -1,6 +1,7 @@
 """What a stranger meets first: the import, the public names, the root command."""
 
 import contextlib
+import os
 import runpy
 import shutil
 import subprocess
@@ -88,6 +89,16 @@ def test_the_version_is_printed(capsys):
     with contextlib.suppress(SystemExit):
         main(["--version"])
     assert capsys.readouterr().out == f"dmn4 {dmn4.__version__}\n"
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
+def test_a_command_lets_waiting_threads_rest_unless_told_otherwise(before, after, monkeypatch):
+    monkeypatch.setenv("OMP_WAIT_POLICY", before or "")
+    if before is None:
+        monkeypatch.delenv("OMP_WAIT_POLICY")
+    with contextlib.suppress(SystemExit):
+        main(["--version"])
+    assert os.environ["OMP_WAIT_POLICY"] == after
 
 
 def test_the_package_runs_as_a_command(capsys):

@@ -21,7 +21,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator, PlainClassifier):  # typ
     efficientnet_lite0 is cut (None: 7x7x320); `image_size`: side to which pictures are scaled (None: the backbone's);
     `method_options`: such as {"vote": "rank"}; with efficientnet_lite0 the descriptors are measured from the mean of
     the labelled ones unless it says {"centre": "none"}; `shortlist`: how many classes are compared closely
-    with a picture, of those that a linear head names first (None: 32 at most; as many as there are: all);
+    with a picture, of those that a linear head names first (None: 12 at most; as many as there are: all);
     `batch_size`: pictures in memory at a time.
 
     After `fit`: `classes_`, `calibration_`, `parts_` (backbone, preprocessing, method), `shots_` (the labelled
