@@ -31,7 +31,7 @@ def functions() -> Iterator[str]:
 def estimator() -> Iterator[str]:
     """The classifier's own methods, what an explanation tells, and the calls of a method."""
     from dmn4 import FewShotClassifier
-    from dmn4.evidence.explain import Explanation
+    from dmn4.evidence.explanation import Explanation
     from dmn4.methods.base import Method
 
     for kind in (FewShotClassifier, Explanation):

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from toy_pictures import Eye
 
-from dmn4.classify import demo
 from dmn4.classify.classifier import FewShotClassifier, load
 from dmn4.cli import main
 from dmn4.data.samples import draw_clutter, fruit_file
+from dmn4.sorting import demo
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from torch.testing import assert_close
 
 from dmn4.benchmark.heads import Case, contestants
 from dmn4.errors import InputError
-from dmn4.methods import build_method, neighbors, threads
+from dmn4.methods import blocks, build_method, neighbors, threads
 from dmn4.methods.adoption import adopt, search_set
 from dmn4.methods.descriptors import SupportPool, describe, pool_support
 from dmn4.methods.neighbors import RULES, search
@@ -85,7 +85,7 @@ def test_a_set_is_matched_as_one_image_whatever_the_blocks_and_ties(tied, rule, 
     images, pool = described(*tied)
     whole = search(images.flatten(0, 1)[None], pool)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(neighbors, "CPU_BLOCK", block)
+        patch.setattr(blocks, "CPU_BLOCK", block)
         found = search_set(images, pool, answers=rule == "mnn")
     assert torch.equal(found.chosen, whole.chosen)
     assert torch.equal(found.class_best, whole.class_best)
@@ -94,7 +94,7 @@ def test_a_set_is_matched_as_one_image_whatever_the_blocks_and_ties(tied, rule, 
 
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0], [1, 2, 0]])
 def test_of_equals_in_different_images_the_first_is_adopted(order, monkeypatch):
-    monkeypatch.setattr(neighbors, "CPU_BLOCK", 1)                       # every image is a block
+    monkeypatch.setattr(blocks, "CPU_BLOCK", 1)                       # every image is a block
     pool = SupportPool(torch.eye(2), [1, 1], torch.arange(2), torch.zeros(2, dtype=torch.long))
     images = torch.tensor([[[0.5, 0.0]], [[0.75, 0.0]], [[0.75, 0.0]]])[order]
     expected = next(image for image in range(3) if images[image, 0, 0] == 0.75)
@@ -102,7 +102,7 @@ def test_of_equals_in_different_images_the_first_is_adopted(order, monkeypatch):
 
 
 def test_a_descriptor_that_chose_another_still_stands_in_the_way(monkeypatch):
-    monkeypatch.setattr(neighbors, "CPU_BLOCK", 1)
+    monkeypatch.setattr(blocks, "CPU_BLOCK", 1)
     pool = SupportPool(torch.eye(2), [1, 1], torch.arange(2), torch.zeros(2, dtype=torch.long))
     chose_first, chose_second = [[1.0, 0.75]], [[0.25, 0.5]]             # the first is nearer to both
     for images in ([chose_first, chose_second], [chose_second, chose_first]):
@@ -197,7 +197,7 @@ def test_the_similarities_of_a_large_set_are_never_held(monkeypatch):
         return threads.share_out(work, blocks, room)
 
     monkeypatch.setattr(neighbors, "share_out", noted)
-    monkeypatch.setattr(neighbors, "CPU_BLOCK", 4 * 100 * 12)
+    monkeypatch.setattr(blocks, "CPU_BLOCK", 4 * 100 * 12)
     images = F.normalize(torch.randn(50, 4, 3), dim=-1)
     pool = pool_support(torch.randn(3, 3, 2, 2), torch.arange(3))
     search_set(images, pool)

@@ -6,14 +6,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from dmn4.errors import InputError
-from dmn4.methods import neighbors
+from dmn4.methods import blocks
+from dmn4.methods.blocks import Chunk, align, chunks
 from dmn4.methods.descriptors import SupportPool, describe, pool_support
 from dmn4.methods.neighbors import (
     RULES,
-    Chunk,
     Matches,
-    align,
-    chunks,
     discriminative_mutual,
     keep_mutual,
     mutual,
@@ -139,7 +137,7 @@ def test_the_size_of_a_block_changes_nothing(episode, monkeypatch, block):
     support, labels, query = episode
     images, pool = describe(query.double()), pool_support(support.double(), labels)
     whole = search(images, pool)
-    monkeypatch.setattr(neighbors, "CPU_BLOCK", block)
+    monkeypatch.setattr(blocks, "CPU_BLOCK", block)
     parts = search(images, pool)
     torch.testing.assert_close(parts.class_best, whole.class_best)
     assert torch.equal(parts.partner, whole.partner)

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from test_cli_photos import home, run  # noqa: F401  the fixture
 
-from dmn4.classify import report
 from dmn4.classify.classifier import FewShotClassifier, load
 from dmn4.classify.verdict import Verdict
 from dmn4.data.samples import draw_clutter
 from dmn4.errors import InputError
+from dmn4.sorting import report
+from dmn4.sorting.comparison import Cell, Row, confusion, folder_labels, mistakes_of
 from dmn4.sorting.predictions import predict_each
-from dmn4.sorting.report import Cell, Row, confusion, folder_labels, mistakes_of, write_report
+from dmn4.sorting.report import write_report
 
 DRAWN = draw_clutter(4, 6, 0.2, 48, seed=3)
 

@@ -4,8 +4,8 @@ import pytest
 from test_cli_photos import home, photos, run  # noqa: F401  the fixture
 from test_page import browser, expect  # noqa: F401  the fixture; skips these tests too where there is no browser
 
-from dmn4.classify import report
 from dmn4.data.folders import read_folder
+from dmn4.sorting import report
 from dmn4.sorting.corrections import with_labels
 
 

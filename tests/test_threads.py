@@ -41,7 +41,7 @@ def test_an_error_in_a_thread_reaches_the_caller_and_the_next_call_works(threads
 
 
 def test_scores_do_not_depend_on_the_number_of_threads(threads, monkeypatch):
-    monkeypatch.setattr("dmn4.methods.neighbors.CPU_BLOCK", 4 * 25 * 40)
+    monkeypatch.setattr("dmn4.methods.blocks.CPU_BLOCK", 4 * 25 * 40)
     generator = torch.Generator().manual_seed(0)
     support, query = (torch.randn(n, 8, 5, 5, generator=generator, dtype=torch.float64) for n in (10, 12))
     labels = torch.arange(5).repeat(2)
@@ -54,7 +54,7 @@ def test_scores_do_not_depend_on_the_number_of_threads(threads, monkeypatch):
 @pytest.mark.parametrize("name", ["dn4", "dn4:k=3", "mn4", "dmn4", "dmn4-semi", "mn4-semi"])
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
 def test_threads_are_in_the_mode_of_the_caller(threads, monkeypatch, name, mode):
-    monkeypatch.setattr("dmn4.methods.neighbors.CPU_BLOCK", 4 * 25 * 40)
+    monkeypatch.setattr("dmn4.methods.blocks.CPU_BLOCK", 4 * 25 * 40)
     name, _, k = name.partition(":k=")
     method = build_method(name, **({"k": int(k)} if k else {}))
     with mode():

@@ -11,7 +11,7 @@ import dmn4
 from dmn4.backbones.base import Backbone
 from dmn4.classify.curve import LearningCurve
 from dmn4.classify.suspects import Suspect
-from dmn4.evidence.explain import Explanation
+from dmn4.evidence.explanation import Explanation
 from dmn4.methods.base import Learnt, Method
 from dmn4.methods.neighbors import keep_mutual
 

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..methods.blocks import align, block_shape, similarities
 from ..methods.descriptors import describe, pool_support
-from ..methods.neighbors import align, block_shape, similarities
 from ..methods.threads import share_out
 
 

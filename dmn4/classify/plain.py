@@ -20,7 +20,7 @@ from .suspects import Suspect, find_suspects
 from .verdict import Judgement, Verdict, refusable
 
 if TYPE_CHECKING:
-    from ..evidence.explain import Explanation
+    from ..evidence.explanation import Explanation
 
 
 class PlainClassifier(Learner):

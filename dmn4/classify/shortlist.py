@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..methods.base import DescriptorMethod, Learnt, Method, check_map, compares_descriptors
+from ..methods.base import DescriptorMethod, Learnt, Method, compares_descriptors
+from ..methods.checks import check_map
 from ..methods.linear_head import LinearHead
 from ..methods.vectors import class_means
 from .shots import Shots

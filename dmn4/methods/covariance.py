@@ -6,7 +6,8 @@ paper, are not here.
 
 from torch import Tensor
 
-from .base import Method, positive
+from .base import Method
+from .checks import positive
 from .vectors import class_means, squared_distances
 
 

@@ -5,7 +5,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import choose
-from .base import Method, positive
+from .base import Method
+from .checks import positive
 from .descriptors import unit
 from .solvers import require_transport, transport
 from .vectors import class_means

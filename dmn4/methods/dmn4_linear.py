@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from .base import Law, Learnt, positive
+from .base import Law, Learnt
+from .checks import positive
 from .descriptors import SupportPool
 from .dmn4 import DMN4
 from .linear_head import LinearHead, fit_head

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from ..errors import choose
-from .base import Method, needed_channels, positive
+from .base import Method
+from .checks import needed_channels, positive
 from .vectors import class_means, cosines, pooled
 
 Part = TypeVar("Part", bound=nn.Module)

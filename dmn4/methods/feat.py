@@ -7,7 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import choose
-from .base import Method, needed_channels, positive
+from .base import Method
+from .checks import needed_channels, positive
 from .vectors import class_means, peaks, pooled, squared_distances
 
 POOLS = {"gap": pooled, "max": peaks}

@@ -9,7 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import InputError, choose
-from .base import Method, needed_channels
+from .base import Method
+from .checks import needed_channels
 from .vectors import VECTORS, cosines
 
 

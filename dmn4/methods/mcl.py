@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError, choose
-from .base import Method, positive
+from .base import Method
+from .checks import positive
 from .descriptors import SHOTS, SupportPool, describe, pool_support, pyramid_sides
 from .solvers import solve_each
 

@@ -8,7 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import choose
-from .base import Method, positive
+from .base import Method
+from .checks import positive
 from .solvers import ridge, svm_dual
 from .vectors import VECTORS
 

@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.optim import SGD
 
-from .base import Method, positive
+from .base import Method
+from .checks import positive
 from .heads import fresh_weights
 from .vectors import cosines, pooled
 

@@ -1,8 +1,6 @@
 """Nearest neighbours between the descriptors of an image and the support pool (Sec. 3.2, 3.3)."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -10,15 +8,11 @@ from torch import Tensor
 from torch.jit import is_tracing  # type: ignore[attr-defined]
 
 from ..errors import InputError, choose
+from .blocks import Chunk, align, block_shape, similarities
 from .descriptors import SupportPool
 from .threads import share_out
 
-CPU_BLOCK = 4 << 20      # bytes of similarities at a time: what stays in the cache
-TALL = 722               # rows of a product: with fewer it is slow
-CACHE_LINE = 16          # numbers
-WORTHWHILE = 20          # columns that may pay for one more
 SHORT_ROW = 32
-FEW_ROWS = 200
 
 
 @dataclass(frozen=True)
@@ -44,18 +38,6 @@ class Matches:
     def chosen(self) -> Tensor:
         """The place in the pool of NN_S(q) -> (Q, M)."""
         return take(self.partner, self.winner)
-
-
-class Chunk(NamedTuple):
-    """Consecutive classes with equally many descriptors: a block of columns of the similarities."""
-
-    classes: int   # how many
-    size: int      # descriptors of each
-    start: int     # place of the first in the pool
-
-    def starts(self, device: torch.device) -> Tensor:
-        """The place of each class's first descriptor -> (n,)."""
-        return self.start + self.size * torch.arange(self.classes, device=device)
 
 
 @torch.no_grad()
@@ -106,47 +88,6 @@ def search_several(query: Tensor, pool: SupportPool, k: int) -> tuple[Tensor, Te
     return torch.cat(best), torch.cat(places)
 
 
-def align(pool: SupportPool, asked: int) -> tuple[SupportPool, Tensor]:
-    """The pool with whole cache lines for each class, filled up with its last descriptor; whom each stands for.
-
-    On a CPU the rows of a product are written and read faster if they begin where a cache line begins. Of equals the
-    first is found, so that a repeated descriptor never is. Small classes would grow too much and stay as they are, and
-    for few rows, `asked` of them, the copy costs more than it saves.
-    """
-    counts = torch.tensor(pool.counts, device=pool.descriptors.device)                       # (N,)
-    gaps = -counts % CACHE_LINE                                                              # (N,)
-    itself = torch.arange(len(pool.descriptors), device=counts.device)                       # (S,)
-    if pool.descriptors.is_cuda or asked < FEW_ROWS or (gaps * WORTHWHILE > counts).any():
-        return pool, itself
-    last = itself.new_zeros(len(itself)).index_fill_(0, counts.cumsum(0) - 1, 1)             # (S,)
-    stands_for = itself.repeat_interleave(1 + last * gaps.repeat_interleave(counts))         # (S',)
-    return replace(pool, descriptors=pool.descriptors[stands_for], counts=(counts + gaps).tolist(),
-                   rows=pool.rows[stands_for], places=pool.places[stands_for]), stands_for
-
-
-def block_shape(query: Tensor, pool: SupportPool) -> tuple[int, int]:
-    """How many query images and pool descriptors to compare at a time: (Q, M, C) -> images, columns.
-
-    A block fits the cache, or a share of a GPU's memory: as many images as do with the whole pool, but no fewer rows
-    than make a good product, which is then matched a few classes at a time. So the (Q, M, S) tensor never exists.
-    """
-    budget = torch.cuda.mem_get_info(query.device)[0] // 8 if query.is_cuda else CPU_BLOCK
-    pairs, size = budget // query.element_size(), len(pool.descriptors)
-    rows = max(pairs // size, min(TALL, pairs))
-    images = min(max(1, rows // query.shape[1]), max(1, len(query)))
-    return images, min(size, max(*pool.counts, pairs // (images * query.shape[1])))
-
-
-def similarities(query: Tensor, pool: SupportPool, columns: int, room: Tensor) -> Iterator[tuple[Chunk, Tensor]]:
-    """Cosines of a few images with a few classes at a time, all in the same room: (b, M, C) -> (b, M, n, s)."""
-    rows = query.flatten(0, 1)                                                               # (b*M, C)
-    for chunk in chunks(pool.counts, columns):
-        width = chunk.classes * chunk.size
-        product = room[: len(rows) * width].view(len(rows), width)
-        torch.mm(rows, pool.descriptors[chunk.start : chunk.start + width].T, out=product)
-        yield chunk, product.view(*query.shape[:2], chunk.classes, chunk.size)
-
-
 def nearest_in(chunk: Chunk, cosines: Tensor, partners: bool) -> tuple[Tensor, Tensor]:
     """The largest cosine with each class and, if asked for, its place in the pool: (b, M, n, s) -> (b, M, n) each."""
     if not partners:
@@ -181,17 +122,6 @@ def largest(chunk: Chunk, cosines: Tensor, k: int) -> tuple[Tensor, Tensor]:
         places.append(place)
         cosines.scatter_(-1, place, -torch.inf)
     return torch.cat(values, -1), torch.cat(places, -1) + chunk.starts(cosines.device)[:, None]
-
-
-def chunks(counts: list[int], columns: int) -> Iterator[Chunk]:
-    """The classes of a pool in runs of equal size, none wider than `columns` unless a class is."""
-    first, start = 0, 0
-    while first < len(counts):
-        size, last = counts[first], first + 1
-        while last < len(counts) and counts[last] == size and (last + 1 - first) * size <= columns:
-            last += 1
-        yield Chunk(last - first, size, start)
-        first, start = last, start + (last - first) * size
 
 
 def first_argmax(values: Tensor) -> Tensor:

@@ -3,7 +3,8 @@
 from torch import Tensor
 
 from ..errors import choose
-from .base import Method, positive
+from .base import Method
+from .checks import positive
 from .vectors import VECTORS, class_means, squared_distances
 
 

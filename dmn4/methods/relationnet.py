@@ -8,7 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import choose
-from .base import Method, needed_channels
+from .base import Method
+from .checks import needed_channels
 from .vectors import class_means, pooled
 
 

@@ -6,7 +6,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import choose
-from .base import Method, positive
+from .base import Method
+from .checks import positive
 from .vectors import VECTORS
 
 

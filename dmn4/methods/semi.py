@@ -5,7 +5,8 @@ from typing import Any
 from torch import Tensor
 
 from ..errors import InputError
-from .base import Learnt, Method, check_map, checked_labels, in_words
+from .base import Learnt, Method
+from .checks import check_map, checked_labels, in_words
 
 
 class SemiMethod(Method):

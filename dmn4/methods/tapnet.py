@@ -5,7 +5,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import InputError
-from .base import Method, needed_channels
+from .base import Method
+from .checks import needed_channels
 from .solvers import null_space
 from .vectors import class_means, pooled, squared_distances
 

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from .base import DescriptorMethod, check_query, checked_labels, images_at_once
+from .base import DescriptorMethod, images_at_once
+from .checks import check_query, checked_labels
 from .descriptors import SupportPool
 from .neighbors import search
 

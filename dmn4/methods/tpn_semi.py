@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import InputError
-from .base import needed_channels
+from .checks import needed_channels
 from .semi import SemiMethod
 from .solvers import solve_each
 

@@ -7,10 +7,8 @@ import platform
 import shlex
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -19,15 +17,17 @@ import torch
 from PIL import Image
 
 from ..classify.held_out import place_in_class
-from ..classify.verdict import NONE, USUAL_SHARE, Verdict, percent
+from ..classify.verdict import NONE, USUAL_SHARE, percent
 from ..errors import InputError
 from ..evidence.draw.evidence import bars
 from ..evidence.draw.sheet import PALETTE, as_picture
-from ..evidence.explain import Explanation, explain_images, rounded
+from ..evidence.explain import explain_images
+from ..evidence.explanation import Explanation, rounded
 from ..files import write_file
 from ..images import Source
 from ..templates import render
-from .cells import is_text, on_screen
+from .cells import on_screen
+from .comparison import Row, confusion, counted, folder_labels, mistakes_of
 from .predictions import Prediction
 
 if TYPE_CHECKING:
@@ -35,40 +35,10 @@ if TYPE_CHECKING:
 
 DOUBTFUL, SHOWN = 150, 5_000                                  # pictures with evidence; with a picture inside the page
 SMALL, LARGE, SHOT = 112, 288, 112                            # longest sides: on a card, beside evidence, labelled ones
-LIKELY, LINES, SUMS = 5, 16, 5                                # classes offered; pairs and class sums of the evidence
+LINES, SUMS = 16, 5                                           # pairs and class sums of the evidence
 LABELLED = 400                                                # labelled pictures on the page, if there are so many
 MATRIX = 24                                                   # classes of a confusion matrix; of more, the mistakes
 Watched = Callable[[Sequence[Any], str], Iterable[Any]]       # things to go through, words -> the same, with a bar
-
-
-@dataclass
-class Row:
-    """One picture of the report: what of its prediction the page needs."""
-
-    image: Source
-    name: str
-    verdict: Verdict | None
-    likely: tuple[tuple[str, float], ...]                     # the most probable classes
-    truth: str | None                                         # None: nobody told
-    error: str
-
-    @classmethod
-    def of(cls, prediction: Prediction, truth: Hashable | None = None) -> "Row":
-        """What is kept of a prediction."""
-        best = Counter(prediction.probabilities).most_common(LIKELY)
-        return cls(prediction.image, prediction.name, prediction.verdict, tuple(best),
-                   None if truth is None else str(truth), prediction.error)
-
-    @property
-    def shown_name(self) -> str:
-        """What the picture is called; nothing if it is no file."""
-        return on_screen(self.name) if isinstance(self.image, str | Path) else ""
-
-    @property
-    def path(self) -> str | None:
-        """Where the picture lies; None: it is no file, or its name is no text, which a browser could not write."""
-        known = isinstance(self.image, str | Path) and is_text(self.name)
-        return os.path.abspath(self.name) if known else None
 
 
 class Report:
@@ -208,76 +178,6 @@ def shots_content(classifier: "PlainClassifier", shown: Iterable[Mapping[str, An
     wanted.update((place_in_class(labels) < few).nonzero()[:, 0].tolist())
     return {image: {"label": int(labels[image]), "picture": embedded(classifier.pictures_[image], SHOT)}
             for image in sorted(wanted)}
-
-
-# ------------------------------------------------------------------------------------------- beside the true labels
-
-def folder_labels(paths: Sequence[Path], classes: Iterable[Any]) -> dict[str, str]:
-    """The true labels of pictures that lie in folders named as classes, by path.
-
-    A folder beside two such folders, of another name, holds pictures of none of the classes.
-    """
-    names = {str(name) for name in classes}
-    known: dict[Path, set[str]] = {}
-    for folder in {path.absolute().parent for path in paths}:
-        if folder.name in names:
-            known.setdefault(folder.parent, set()).add(folder.name)
-    folders = {path: path.absolute().parent for path in paths}
-    return {str(path): folder.name for path, folder in folders.items()
-            if folder.name in names or len(known.get(folder.parent, ())) > 1}
-
-
-def counted(rows: Sequence[Row], places: Mapping[str, int]) -> list[tuple[str, str]]:
-    """The few numbers on top of the page, and what they are."""
-    judged = [(row, row.verdict) for row in rows if row.verdict is not None]
-    none = sum(said.label is None for _, said in judged)
-    known = [(row, said) for row, said in judged if row.truth in places]
-    strangers = [said for row, said in judged if row.truth is not None and row.truth not in places]
-    best = sum(str(said.nearest) == row.truth for row, said in known)
-    noticed, refused = sum(said.label is None for said in strangers), sum(said.label is None for _, said in known)
-    numbers = [(f"{best:,} of {len(known):,}", "named rightly, if each has to be one of the classes", bool(known)),
-               (f"{noticed:,} of {len(strangers):,}", f"strangers noticed as {NONE}", bool(strangers)),
-               (f"{refused:,} of {len(known):,}", f"known ones taken for {NONE}", bool(known and none)),
-               (f"{len(judged) - none:,}", "named", not known),
-               (f"{none:,}", NONE, not known and none > 0),
-               (f"{len(rows) - len(judged):,}", "could not be read", len(judged) < len(rows))]
-    return [(number, words) for number, words, told in numbers if told]
-
-
-@dataclass(frozen=True)
-class Cell:
-    """How many pictures of a true class were given a class; none of these is -1."""
-
-    truth: int
-    said: int
-    count: int
-    share: float                                              # of the pictures of the true class
-
-    @property
-    def right(self) -> bool:
-        """Whether that was right."""
-        return self.truth == self.said
-
-
-def confusion(rows: Sequence[Row], places: Mapping[str, int]) -> list[list[Cell]]:
-    """The confusion matrix of the classes that occur, a true class a line, none of these last; without labels empty."""
-    from sklearn.metrics import confusion_matrix
-
-    told = [(places.get(row.truth, -1), -1 if row.verdict.label is None else places[str(row.verdict.label)])
-            for row in rows if row.verdict and row.truth is not None]
-    occurring = sorted({place for pair in told for place in pair}, key=lambda place: (place < 0, place))
-    if not told:
-        return []
-    counts = confusion_matrix([truth for truth, _ in told], [said for _, said in told], labels=occurring)
-    return [[Cell(truth, said, int(count), round(count / line.sum(), 2))
-             for said, count in zip(occurring, line, strict=True)]
-            for truth, line in zip(occurring, counts, strict=True) if line.sum()]
-
-
-def mistakes_of(matrix: list[list[Cell]]) -> list[Cell]:
-    """The mistakes of a confusion matrix, the most frequent first."""
-    return sorted((cell for line in matrix for cell in line if cell.count and not cell.right),
-                  key=lambda cell: -cell.count)
 
 
 # --------------------------------------------------------------------------------------------------------- result card

@@ -10,7 +10,7 @@ from PIL import Image
 from torch import Tensor
 
 from ...images import Source
-from ..explain import Explanation, Pair
+from ..explanation import Explanation, Pair
 from .heat import veiled
 from .sheet import (
     FAINT,

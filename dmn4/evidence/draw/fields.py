@@ -9,7 +9,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from ...images import Source
-from ..explain import Explanation
+from ..explanation import Explanation
 from ..receptive import heat, receptive_fields
 from .heat import overlay
 from .sheet import FAINT, PALETTE, Box, Sheet, as_picture, save_picture

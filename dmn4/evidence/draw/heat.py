@@ -6,7 +6,7 @@ import numpy as np
 from PIL import Image, ImageChops, ImageDraw, ImageFilter
 
 from ...images import Source
-from ..explain import Explanation
+from ..explanation import Explanation
 from .sheet import FAINT, Sheet, as_picture, save_picture
 
 HEAT = np.array([(0, 0, 4), (60, 15, 110), (140, 41, 129), (222, 73, 104), (254, 159, 109), (252, 253, 191)], float)
