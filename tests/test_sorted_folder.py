@@ -144,8 +144,8 @@ def undo(folder: Path) -> tuple[dict[str, str], Undone]:
 def test_each_run_is_undone_to_what_was_before_it(tmp_path, link):
     pictures = [picture(tmp_path / f"{name}.jpg", name) for name in "abc"]
     states = [inside(tmp_path / "s")] if (tmp_path / "s").exists() else [{}]
-    for labels in (("x", "x", None), ("x", "y", "y"), (None, "y", "x")):
-        states.append(sort(tmp_path / "s", dict(zip(pictures, labels, strict=True)), link))
+    runs = [("x", "x", None), ("x", "y", "y"), (None, "y", "x")]
+    states.extend(sort(tmp_path / "s", dict(zip(pictures, labels, strict=True)), link) for labels in runs)
     for state in states[-2::-1]:
         assert undo(tmp_path / "s")[0] == state
         assert all(path.is_symlink() == link for path in (tmp_path / "s").rglob("*.jpg"))

@@ -45,7 +45,7 @@ def root(version: Annotated[bool, typer.Option("--version", callback=show_versio
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; a mistake of the user is one line and exit code 2, Ctrl-C is exit code 130."""
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")            # read when torch is loaded: examples/measure_waiting.py
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")    # read when torch loads: see examples/measure_waiting.py
     if isinstance(sys.stdout, io.TextIOWrapper):                   # a name that the terminal cannot show is no mistake
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
