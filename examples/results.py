@@ -24,10 +24,10 @@ from dmn4.training import cards
 from dmn4.training.pretrain import count_places
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / name for name in
-         ("README.md", "docs/results.md", "docs/research/methods.md", "docs/research/training.md")]
 LABELS = {"miniimagenet": "miniImageNet", "cub": "CUB"}
 BLOCK = re.compile(r"<!-- (\w+): ([^>]*?) -->\n.*?<!-- end -->", re.DOTALL)
+PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*/*.md"))]
+         if BLOCK.search(page.read_text())]
 
 
 def read_card(name: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from .settings import Pretraining, Training
 
 PRETRAINING: dict[str, Pretraining] = {
     # Dense cosine classification: one embedding serves 361 losses. Smaller crops first: they cost half as much.
-    # Chosen on val (docs/results.md); miniImageNet, six times as large, had lr 0.2 and 14 epochs.
+    # Chosen on val (docs/results/tried.md); miniImageNet, six times as large, had lr 0.2 and 14 epochs.
     "conv4-cpu": Pretraining(lr=0.3, epochs=40, early_size=60, validate_every=4),
     # The same for 5 x 5 maps, whose places see three times as much: eight points better on CUB after the first stage.
     "conv4-classic-cpu": Pretraining(backbone="conv4-classic", lr=0.3, epochs=60, early_size=60, validate_every=10),

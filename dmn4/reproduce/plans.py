@@ -15,9 +15,9 @@ FIRST_STAGE = {("cpu", "conv4"): "conv4-cpu", ("cpu", "resnet12"): "resnet12-cpu
                ("tiny", "conv4"): "tiny", ("tiny", "resnet12"): "tiny"}     # the paper trains Conv-4 from scratch
 SHORT = {"miniimagenet": "mini", "tieredimagenet": "tiered", "cub": "cub", "meta-inat": "inat",
          "tiered-meta-inat": "inat"}                                        # a data set in the name of a recipe
-# The more descriptors a method sums over, the sharper its softmax: chosen on CUB's val (docs/results.md). The
-# semi-supervised forms take theirs from dmn4 and protonet: at 1, short episodes spoil the features of a first stage.
-# TPN's graph would join everything with everything.
+# The more descriptors a method sums, the sharper its softmax: chosen on CUB's val (docs/results/equal-budget.md).
+# The semi-supervised forms take theirs from dmn4 and protonet: at 1, short episodes spoil the features of the first
+# stage, and TPN's graph would join everything with everything.
 CHOSEN = {"dn4": "temperature=6", "dmn4": "temperature=3", "protonet": "temperature=64",
           **dict.fromkeys(("mn4-semi", "dmn4-semi"), "temperature=3"),
           **dict.fromkeys(("pn-semi", "pn-semi-masked"), "temperature=64"),
