@@ -74,9 +74,12 @@ def numbers(option: str, text: str) -> list[float]:
 
 
 def kaiming(network: nn.Module, mode: Literal["fan_in", "fan_out"] = "fan_out") -> None:
-    """Draw convolution weights Kaiming-normal (for leaky_relu at its default slope); biases start at 0."""
+    """Draw convolution weights Kaiming-normal (for leaky_relu at its default slope); biases start at 0.
+
+    Not those without content (meta): for them torch would import its compiler, which takes longer than a look.
+    """
     for layer in network.modules():
-        if isinstance(layer, nn.Conv2d):
+        if isinstance(layer, nn.Conv2d) and not layer.weight.is_meta:
             nn.init.kaiming_normal_(layer.weight, mode=mode, nonlinearity="leaky_relu")
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
