@@ -24,10 +24,11 @@ from dmn4.training import cards
 from dmn4.training.pretrain import count_places
 
 ROOT = Path(__file__).parents[1]
+KINDS_OF = {"fruit": 14, "leaves": 10, "textures": 10, "groceries": 81, "birds": 50}     # classes of the photographs
 LABELS = {"miniimagenet": "miniImageNet", "cub": "CUB"}
 BLOCK = re.compile(r"<!-- (\w+): ([^>]*?) -->\n.*?<!-- end -->", re.DOTALL)
-PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*/*.md"))]
-         if BLOCK.search(page.read_text())]
+PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")),
+                           *sorted((ROOT / "docs").glob("*/*.md"))) if BLOCK.search(page.read_text())]
 
 
 def read_card(name: str) -> dict[str, Any]:
@@ -117,6 +118,23 @@ def summary(*names: str) -> str:
         heading = f"{LABELS[data_of(card)]}, {card['shots']} shot{'s' * (card['shots'] > 1)}"
         lines.append(f"| {heading} | {places_of(card)} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def photographs(name: str) -> str:
+    """One line an image set: the default method and what people use instead, with 5 and with all classes, 5 shots."""
+    wanted = ("dmn4-linear", "logistic", "nearest mean")
+    lines = (ROOT / "docs" / "results" / f"{name}.md").read_text().splitlines()
+    heading, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| "))
+    cells = {(row["set"], row["ways"]): [float(row[method].split()[0]) for method in wanted]
+             for row in (dict(zip(heading, row, strict=True)) for row in rows) if row["shots"] == "5"}
+    names = {"dmn4-linear": "dmn4", "logistic": "logistic regression"}
+    columns = [f"{ways} classes: {names.get(method, method)}" if method == wanted[0] else names.get(method, method)
+               for ways in ("5", "all") for method in wanted]
+    table = [f"| photographs | {' | '.join(columns)} |", "|---" * 7 + "|"]
+    for name in dict.fromkeys(name for name, _ in cells):
+        shown = " | ".join(f"{accuracy:.1f}" for ways in ("5", "all") for accuracy in cells[name, ways])
+        table.append(f"| {name} ({KINDS_OF[name]}) | {shown} |")
+    return "\n".join(table)
 
 
 def beside(card: dict[str, Any], method: str) -> str:
@@ -215,8 +233,8 @@ def evaluation(name: str) -> str:
     return "\n".join(lines)
 
 
-KINDS = {"table": table, "summary": summary, "places": places, "seeds": seeds, "heads": heads_summary,
-         "speed": heads_of_all, "evaluation": evaluation}
+KINDS = {"table": table, "summary": summary, "photographs": photographs, "places": places, "seeds": seeds,
+         "heads": heads_summary, "speed": heads_of_all, "evaluation": evaluation}
 
 
 def refresh(page: Path) -> str:
