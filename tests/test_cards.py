@@ -14,6 +14,10 @@ CARDS = [path for path in sorted((Path(__file__).parents[1] / "docs" / "results"
          if path.stem.startswith(("cub-", "mini-"))]          # many were written by older forms
 
 
+def test_there_is_a_card_of_every_older_version():
+    assert {json.loads(path.read_text()).get("version", 1) for path in CARDS} >= set(range(1, VERSION))
+
+
 @pytest.mark.parametrize("path", CARDS, ids=lambda path: path.stem)
 def test_a_committed_card_of_any_age_has_the_present_form(path):
     card = read_card(path)

@@ -13,6 +13,7 @@ from toy_models import taken_apart
 from toy_pictures import Eye, labelled, painted
 
 from dmn4.classify.classifier import load
+from dmn4.classify.description import OLDEST, VERSION
 from dmn4.classify.modelfile import KEY, content, read_modelfile, write_modelfile
 from dmn4.errors import InputError
 
@@ -126,11 +127,17 @@ def test_a_file_that_cannot_be_written_leaves_what_was_there(path):
     assert sorted(found.name for found in path.parent.rglob("*")) == ["colours.dmn4", "full", "photo.jpg"]
 
 
-OLD = Path(__file__).parent / "files" / "version-2.dmn4"           # Eye, two pictures each of red, green and blue
+FILES = Path(__file__).parent / "files"                            # Eye, two pictures each of red, green and blue
 
 
-def test_a_file_of_the_version_before_answers_as_it_did(tmp_path):
-    old = load(OLD, Eye())
+def test_there_is_a_file_of_every_version_that_is_read():
+    versions = [taken_apart(path)[1]["version"] for path in sorted(FILES.glob("*.dmn4"))]
+    assert versions == list(range(OLDEST, VERSION))
+
+
+@pytest.mark.parametrize("version", range(OLDEST, VERSION))
+def test_a_file_of_an_older_version_answers_as_it_did(version, tmp_path):
+    old = load(FILES / f"version-{version}.dmn4", Eye())
     queries, truth = labelled(1, seed=3)
     expected = [[4.6123, 4.7744, 7.8308], [4.2573, 6.7446, 4.042], [5.9415, 3.8882, 3.614]]
     np.testing.assert_allclose(old.decision_function(queries), expected, atol=1e-4)
