@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := all,test,dev,docs
 
-.PHONY: setup browser database demo test test-slow test-cluster fuzz kill lint docs docs-check docs-serve dist coverage bench clean
+.PHONY: setup browser database demo test test-slow test-cluster fuzz kill lint docs docs-check docs-serve dist coverage bench bench-all clean
 
 setup: .venv/.ready
 
@@ -81,6 +81,10 @@ coverage: setup browser
 
 bench: setup
 	$(BIN)/dmn4 benchmark heads
+
+# Every benchmark as ratios to floors, in a file of this version, which the site plots: a quarter of an hour.
+bench-all: setup
+	$(BIN)/dmn4 benchmark all -o docs/results/speed/$$($(BIN)/python -c 'import dmn4; print(dmn4.__version__)').json
 
 clean:
 	rm -rf .venv build dist docs/_build docs/reference/generated *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -2,19 +2,23 @@ import json
 import os
 import threading
 import time
+from dataclasses import asdict, fields
 
 import pytest
 import reference
 import torch
 
-from dmn4.benchmark import evaluation, heads
+from dmn4.benchmark import evaluation, heads, ratios
+from dmn4.benchmark.bulk import Rates
 from dmn4.benchmark.heads import Case, benchmark_heads
-from dmn4.benchmark.race import busy_share, peak_memory, race
+from dmn4.benchmark.race import Figures, busy_share, peak_memory, race
+from dmn4.benchmark.service import Load
 from dmn4.benchmark.yardsticks import bare_products, dense_scores
 from dmn4.data.samples import draw_clutter
 from dmn4.episodes.scoring import right_shares
 from dmn4.evaluation.contenders import load_trained
 from dmn4.evaluation.split import EmbeddedSplit
+from dmn4.files import write_json
 from dmn4.methods import METHODS, build_method
 
 
@@ -122,3 +126,25 @@ def test_every_method_takes_part(tmp_path, monkeypatch):
     found = benchmark_heads(1, tmp_path / "figures.json", [], [])["cases"]["small"]
     assert {name.split()[0] for name in found} == {"floor", *METHODS}
     assert {"dmn4 train", "protonet train", "deepemd train", "frn train"} <= found.keys()
+
+
+def test_all_benchmarks_become_ratios_to_their_floors(tmp_path, monkeypatch):
+    def writes(facts):
+        return lambda *arguments, out=None, **others: write_json(out or arguments[1], facts)
+
+    figures = {name: asdict(Figures([1.0], ratio)) for name, ratio in
+               (("floor", 1.0), ("dmn4", 1.2), ("dmn4 train", 1.7), ("dmn4 dense", 6.0))}
+    cost = evaluation.Cost(head=0.1, stored=0.1, embedded=0.2, plain=0.3, beyond=0.04, embedded_ratio=2, plain_ratio=3)
+    monkeypatch.setattr(ratios, "benchmark_heads", writes({"cases": {"conv4 5-way 1-shot": figures}}))
+    monkeypatch.setattr(ratios, "benchmark_evaluation", writes({"cases": {"dmn4 1-shot": asdict(cost)}}))
+    monkeypatch.setattr(ratios, "benchmark_classes",
+                        lambda ways, rounds, out: write_json(out, {"classes": {str(ways[-1]): {"ratio": 1.1}}}))
+    rates = Rates(network=[8.0, 9.0], decoding=[20.0, 20.0], bulk=[4.0, 3.0])
+    monkeypatch.setattr(ratios, "benchmark_bulk", writes({"rates": asdict(rates)}))
+    load = {field.name: 1 for field in fields(Load)} | {"floor": 30.0, "answers": 20.0}
+    monkeypatch.setattr(ratios, "load_test", writes(load))
+    found = ratios.benchmark_all(2, tmp_path / "all.json")
+    assert json.loads((tmp_path / "all.json").read_text())["ratios"] == found == {
+        "scores": {"dmn4, conv4 5-way 1-shot": 1.2}, "training step": {"dmn4, conv4 5-way 1-shot": 1.7},
+        "evaluation": {"dmn4 1-shot": 1.04}, "answer": {"1,000 classes": 1.1}, "many pictures": {"predict_many": 2.5},
+        "service": {"predictions": 1.5}}

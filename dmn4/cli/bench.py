@@ -64,3 +64,15 @@ def bulk(megapixels: Annotated[float, typer.Option(help="Of the JPEGs.")] = 12,
     from dmn4.benchmark.bulk import benchmark_bulk
 
     benchmark_bulk(megapixels, pictures, rounds, memory_pictures, out)
+
+
+@app.command("all")
+def all_of_them(rounds: Rounds = 5, seconds: Annotated[float, typer.Option(help="Of load on the service.", min=1)] = 30,
+                out: Out = Path("out/benchmark-all.json")) -> None:
+    """Run every benchmark, and write all ratios to floors as one JSON file: a quarter of an hour on two cores.
+
+    Example: dmn4 benchmark all -o docs/results/speed/0.1.0.json
+    """
+    from dmn4.benchmark.ratios import benchmark_all
+
+    benchmark_all(rounds, out, seconds)
