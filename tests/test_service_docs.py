@@ -1,4 +1,4 @@
-"""The examples of the service's page run: curl, httpx and JavaScript, against a service that asks for a token."""
+"""The examples of the page on HTTP run: curl, httpx and JavaScript, against a service that asks for a token."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from toy_service import Patches, picture, running
 from dmn4.web.limits import Limits
 from dmn4.web.store import Store
 
-PAGE = (Path(__file__).parents[1] / "docs" / "guides" / "service.md").read_text()
+PAGE = (Path(__file__).parents[1] / "docs" / "guides" / "service_http.md").read_text()
 RUNNERS = {"bash": ["bash", "-euo", "pipefail"], "py": [sys.executable], "js": ["node"]}
 SUFFIX = {"js": ".mjs"}
 

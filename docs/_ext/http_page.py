@@ -16,8 +16,8 @@ def http_page() -> str:
     objects = [object_table(name, schema) for name, schema in schemas.items()
                if not name.startswith("Body_") and "properties" in schema]
     intro = ("Everything that the page does can be done over HTTP. The service describes itself at\n"
-             "`/api/openapi.json`, from which this page is generated; [The service](../../guides/service.md) has\n"
-             "examples with curl.")
+             "`/api/openapi.json`, from which this page is generated; [the guide](../../guides/service_http.md)\n"
+             "has examples.")
     return "\n\n".join(["# HTTP interface", intro, "## Requests", *requests, "## Errors", errors(described),
                         "## Objects", *objects]) + "\n"
 
