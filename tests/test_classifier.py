@@ -19,7 +19,6 @@ from dmn4.classify.classifier import FewShotClassifier, load
 from dmn4.errors import InputError
 from dmn4.images.looks import read_pixels
 from dmn4.methods import METHODS, build_method
-from dmn4.sorting.predictions import predict_each
 
 UNTRAINED = [name for name in METHODS if not build_method(name, channels=6).needs_training]
 
@@ -347,18 +346,6 @@ def test_a_set_holds_the_verdict_first_and_grows_with_its_promise():
     assert [several[0] for several in large] == classifier.predict(queries).tolist()
     with pytest.raises(InputError, match="coverage is 2; it is a probability"):
         classifier.predict_set(queries, coverage=2)
-
-
-def test_one_verdict_on_every_surface():
-    pictures, names = labelled(4)
-    classifier = eye().fit(pictures, names)
-    for picture in [*painted("red", 1, seed=7), *painted("grey", 1)]:
-        verdict = classifier.verdicts(classifier.judge(next(classifier._pixels([picture]))), reject=0.1)[0]
-        said = next(predict_each(classifier, [picture], reject=0.1))
-        assert classifier.predict([picture], reject=0.1)[0] == verdict.label == said.label
-        assert classifier.explain(picture, reject=0.1).headline == verdict.line
-        assert said.line.split("\t")[1:] == [verdict.words, verdict.chance]
-        assert said.row["label"] == verdict.words
 
 
 @pytest.mark.parametrize("counts", [(1, 1), (1, 3), (2, 2, 1)])

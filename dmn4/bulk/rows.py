@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from ..classify.verdict import COVERAGE
 from ..sorting.cells import table_text
 from .reading import Seen
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from ..classify.plain import PlainClassifier
 
 TOP = 5                                                       # classes named beside each verdict
-COVERAGE = 0.9                                                # of the sets: how often they hold a picture's class
 FORMATS = ("parquet", "csv", "jsonl")
 Row = dict[str, Any]
 
@@ -44,10 +44,10 @@ def judged_rows(classifier: "PlainClassifier", pixels: torch.Tensor, reject: boo
     """What the classifier says of some pictures: bytes (B, h, w, 3). The one place that reads its judgement."""
     judged = classifier.judge(pixels)
     names = [str(name) for name in classifier.classes_]
-    best = judged.probabilities.topk(min(TOP, len(names)), dim=1)
+    values, places = judged.probabilities.sort(dim=1, descending=True, stable=True)
     verdicts, rows = classifier.verdicts(judged, reject, COVERAGE), []
-    for said, values, places in zip(verdicts, best.values.tolist(), best.indices.tolist(), strict=True):
-        top = [{"label": names[place], "probability": value} for value, place in zip(values, places, strict=True)]
+    for said, chances, order in zip(verdicts, values[:, :TOP].tolist(), places[:, :TOP].tolist(), strict=True):
+        top = [{"label": names[place], "probability": chance} for chance, place in zip(chances, order, strict=True)]
         rows.append({"verdict": said.words, "nearest": str(said.nearest), "probability": said.probability,
                      "known": None if said.known != said.known else said.known, "set": list(map(str, said.perhaps)),
                      "top": top})

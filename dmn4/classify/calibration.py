@@ -35,7 +35,7 @@ class Calibration:
 
     def rejects(self, share: float) -> bool:
         """Whether there are enough held-out pictures to refuse this share of the known ones, and no more."""
-        return math.floor(share * (self.held_out + 1)) > 0
+        return self.place(share) > 0
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """The probability of each class, given that it is one of them: (Q, N) -> (Q, N)."""
@@ -48,12 +48,20 @@ class Calibration:
         below = (torch.tensor(self.fits, dtype=torch.float64) <= fit.double()[:, None]).sum(1)    # (Q,)
         return (below + 1).double() / (self.held_out + 1)
 
+    def supports(self, coverage: float) -> bool:
+        """Whether enough pictures were held out to leave a class out of a set of this coverage."""
+        return self.place(1 - coverage) > 0
+
+    def place(self, share: float) -> int:
+        """How many of the held-out pictures may be beyond a limit that this share of pictures is beyond."""
+        return math.floor(share * (self.held_out + 1) + 1e-9)
+
     def contains(self, probabilities: Tensor, coverage: float) -> Tensor:
         """The classes that hold a picture's own with this probability: (Q, N) -> bool (Q, N).
 
         All of them, where too few pictures were held out to leave any out.
         """
-        place = math.floor((1 - coverage) * (self.held_out + 1) + 1e-9)
+        place = self.place(1 - coverage)
         return probabilities >= (self.chances[place - 1] if place > 0 else 0.0)
 
     def promise(self, share: float) -> str:
@@ -73,7 +81,7 @@ class Calibration:
         """The interval that holds the share of known pictures really refused, in nine of ten classifiers like this."""
         from scipy.stats import beta
 
-        place = math.floor(share * (self.held_out + 1))
+        place = self.place(share)
         low, high = beta.ppf([(1 - SURE) / 2, (1 + SURE) / 2], place, self.held_out + 1 - place)
         return float(low), float(high)
 

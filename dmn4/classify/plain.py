@@ -55,8 +55,10 @@ class PlainClassifier(Learner):
 
     def verdicts(self, judged: Judgement, reject: bool | float = False, coverage: float | None = None) -> list[Verdict]:
         """The verdict on each judged picture: the one object that every surface prints."""
-        sets = None if coverage is None else self.calibration_.contains(judged.probabilities, coverage)
-        return judged.verdicts(self.classes_.tolist(), reject, sets)
+        if coverage is None:
+            return judged.verdicts(self.classes_.tolist(), reject)
+        sets = self.calibration_.contains(judged.probabilities, coverage)
+        return judged.verdicts(self.classes_.tolist(), reject, sets, vouched=self.calibration_.supports(coverage))
 
     def predict_proba(self, images: Iterable[Source]) -> np.ndarray:
         """The probability of each class (n, N), calibrated on the labelled pictures."""

@@ -9,6 +9,7 @@ from torch import Tensor
 from ..errors import InputError
 
 USUAL_SHARE = 0.1                                             # of the known pictures that may be refused
+COVERAGE = 0.9                                                # of the sets beside verdicts, unless another is asked for
 NONE = "none of these"
 SURE = 0.995                                                  # a larger probability is written "> 99 %"
 CLEAR = 0.9                                                   # a smaller probability is worth a look
@@ -24,6 +25,7 @@ class Verdict:
     probability: float                                        # of the nearest class, given that it is one of them
     known: float                                              # share of known pictures that fit no better; NaN: unknown
     perhaps: tuple[Any, ...] = ()                             # the set of classes, if one was asked for
+    vouched: bool = True                                      # whether enough was held out to leave a class out of it
 
     @property
     def words(self) -> str:
@@ -48,8 +50,11 @@ class Verdict:
 
     @property
     def others(self) -> str:
-        """The other classes of its set in words: "or perhaps lemon, orange", "or perhaps any of 12 others"."""
-        others = [str(label) for label in self.perhaps if label != self.nearest]
+        """The other classes of its set in words: "or perhaps lemon, orange", "or perhaps any of 12 others".
+
+        Nothing where the set holds every class because too few pictures were held out.
+        """
+        others = [str(label) for label in self.perhaps if label != self.nearest and self.vouched]
         if len(others) > NAMED:
             return f"or perhaps any of {len(others)} others"
         return f"or perhaps {', '.join(others)}" if others else ""
@@ -85,20 +90,21 @@ class Judgement:
         return self.refused()
 
     def verdicts(self, classes: Sequence[Any], reject: "bool | float" = False,
-                 sets: Tensor | None = None) -> list[Verdict]:
-        """The verdict on each picture; `sets`, bool (B, N), are the classes that it may be."""
+                 sets: Tensor | None = None, vouched: bool = True) -> list[Verdict]:
+        """The verdict on each picture; `sets`, bool (B, N), are the classes that it may be; `vouched`: see Verdict."""
         share = refusable(reject)
         refused = self.refused(share).tolist() if share else [False] * len(self.known)
         chances, places = (column.tolist() for column in self.probabilities.max(1))
         perhaps = [()] * len(places) if sets is None else self.likely(classes, sets)
-        return [Verdict(None if none else classes[place], classes[place], chance, known, several)
+        return [Verdict(None if none else classes[place], classes[place], chance, known, several, vouched)
                 for none, place, chance, known, several
                 in zip(refused, places, chances, self.known.tolist(), perhaps, strict=True)]
 
     def likely(self, classes: Sequence[Any], sets: Tensor) -> list[tuple[Any, ...]]:
         """The classes of each set, bool (B, N), the most probable first."""
-        return [tuple(classes[place] for place in order if row[place]) for order, row in
-                zip(self.probabilities.argsort(1, descending=True).tolist(), sets.tolist(), strict=True)]
+        order = self.probabilities.sort(dim=1, descending=True, stable=True).indices                  # (B, N)
+        return [tuple(classes[place] for place in places if row[place])
+                for places, row in zip(order.tolist(), sets.tolist(), strict=True)]
 
 
 def refusable(reject: "bool | float") -> float:

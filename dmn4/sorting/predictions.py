@@ -65,10 +65,13 @@ class Prediction:
 
     @property
     def line(self) -> str:
-        """This prediction as a line of text: picture, label, probability or error, with tabs between them."""
+        """This prediction as a line of text: picture, label, probability or error, with tabs between them.
+
+        Where sets were asked for, the other classes that it may be stand behind them.
+        """
         said = self.verdict
-        cells = (f"error: {self.error}",) if said is None else (said.words, said.chance)
-        return "\t".join(map(on_screen, (self.name, *cells)))
+        cells = (f"error: {self.error}",) if said is None else (said.words, said.chance, said.others)
+        return "\t".join(map(on_screen, (self.name, *filter(None, cells))))
 
     @property
     def as_dict(self) -> dict[str, Any]:

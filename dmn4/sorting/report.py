@@ -109,7 +109,8 @@ def row_content(row: Row, places: Mapping[str, int], base: str | None, page: Pat
         content |= {"truth": places.get(row.truth, -1), "is": row.truth}
     if said is None:
         return content | {"error": on_screen(row.error)}
-    return content | {"said": -1 if said.label is None else places[str(said.label)], "chance": said.chance,
+    return content | {"said": -1 if said.label is None else places[str(said.label)],
+                      "chance": said.chance, "others": said.others,
                       "likely": [[places[name], percent(chance)] for name, chance in row.likely],
                       "known": "" if said.known != said.known else percent(said.known)}
 

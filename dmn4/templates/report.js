@@ -150,7 +150,7 @@ function show(place) {
   const told = "truth" in row ? ` It is ${row.is}.` : "";
   const known = row.known ? ` ${row.known} of the pictures of your classes fit no better.` : "";
   get("panel").replaceChildren(
-    make("h3", { class: told && (right(row) ? "right" : "wrong") }, `${nameOf(row.said)} (${row.chance})`),
+    make("h3", { class: told && (right(row) ? "right" : "wrong") }, `${nameOf(row.said)} (${[row.chance, row.others].filter(Boolean).join(", ")})`),
     make("div", { class: "faint name-of" }, row.name), make("div", {}, `${row.why ? row.why.tally : ""}${known}${told}`.trim()));
   get("panel").append(row.why ? drawing(row) : whole(row));
   if (row.file) get("panel").append(answers(place));

@@ -111,7 +111,7 @@ class Prediction(BaseModel):
     probabilities: dict[str, float]
     scores: Annotated[dict[str, float], Field(description="phi(x, c) of the method")]
     perhaps: Annotated[list[str], Field(description="the classes that hold its own nine times in ten, the most "
-                                                    "probable first; none, if too few pictures were held out to know")]
+                                                    "probable first; all, if too few pictures were held out to know")]
     doubtful: Annotated[bool, Field(description="worth a look: none of these, or less than nine in ten sure")]
     line: Annotated[str, Field(description="'wren (87 %)' or 'none of these (nearest: wren, 41 %)'")]
     words: Annotated[str, Field(description="the label, or 'none of these'")]

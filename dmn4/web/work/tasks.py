@@ -13,7 +13,7 @@ import torch
 
 from ...classify.classifier import FewShotClassifier, load
 from ...classify.parts import Parts, assemble, checksum
-from ...classify.verdict import USUAL_SHARE
+from ...classify.verdict import COVERAGE
 from ...errors import InputError
 from ...evidence.explain import explain_map
 from ...sorting import curves
@@ -129,12 +129,11 @@ class Tasks:
         """What a classifier says of the map of a picture (C, H, W), and why, as JSON."""
         classifier, rule = self.classifier(job["path"], job["sha256"]), job["rule"]
         judged = classifier.judge_maps(maps[None])
-        able = classifier.calibration_.rejects(USUAL_SHARE)   # otherwise the set would hold every class
-        [verdict] = classifier.verdicts(judged, True, 1 - USUAL_SHARE if able else None)
+        [verdict] = classifier.verdicts(judged, reject=True, coverage=COVERAGE)
         said = as_prediction(classifier.classes_.tolist(), judged, verdict)
         if not job["why"]:
             return said.model_dump_json().encode()
-        explanation = explain_map(classifier, maps)
+        explanation = explain_map(classifier, maps, reject=True)
         shown = explanation if rule is None else explanation.under(rule)
         return json.dumps(shown.to_json() | {"prediction": said.model_dump()}, allow_nan=False).encode()
 
