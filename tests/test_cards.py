@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dmn4.errors import InputError
-from dmn4.reproduce.sheets import Found
+from dmn4.reproduce.sheets import Measured
 from dmn4.training.cards import VERSION, read_card, write_card
 
 CARDS = [path for path in sorted((Path(__file__).parents[1] / "docs" / "results").glob("*.json"))
@@ -43,9 +43,9 @@ def test_a_number_that_is_not_finite_is_null_in_a_card_and_none_when_it_is_read(
     card = read_card(path)
     assert card["results"]["dn4"]["half_width_t"] is None
     assert card["differences"]["mn4"]["tighter"] is None
-    assert math.isnan(Found.on(path, ["dn4"])["dn4"].accuracy.half_width)
+    assert math.isnan(Measured.on(path, ["dn4"])["dn4"].accuracy.half_width)
     with pytest.raises(InputError, match="holds no number of 'mn4': remove its folder to measure it again"):
-        Found.on(path, ["dn4", "mn4"])
+        Measured.on(path, ["dn4", "mn4"])
 
 
 @pytest.mark.parametrize(("content", "message"), [

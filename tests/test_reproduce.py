@@ -11,7 +11,7 @@ from dmn4.recipes import PRETRAINING, TRAINING, Pretraining, Training, parse_opt
 from dmn4.reproduce import ENTRIES, Workshop, published, sheets, tables
 from dmn4.reproduce.page import cell_text, fill_grid
 from dmn4.reproduce.plans import BUDGETS, Plan, plan_for
-from dmn4.reproduce.sheets import Cell, Found, Sheet
+from dmn4.reproduce.sheets import Cell, Measured, Sheet
 from dmn4.reproduce.workshop import measure_sheet
 
 MAKERS = {"sota-mini": tables.sota_mini, "sota-tiered": tables.sota_tiered, "fine-grained": tables.fine_grained,
@@ -70,8 +70,8 @@ def test_different_plans_have_different_folders():
 
 def test_a_cell_shows_paper_measured_and_difference():
     cell = Cell("dmn4", "1-shot", 55.77, Plan("cub"), "dmn4")
-    assert cell_text(cell, {cell: Found(Accuracy(0.5, 0.002))}) == "55.77 → 50.00 ± 0.20 (-5.77)"
-    assert cell_text(cell, {cell: Found(Accuracy(0.5, 0.002))}, ("cub",)) == "55.77 → 50.00 ± 0.20"
+    assert cell_text(cell, {cell: Measured(Accuracy(0.5, 0.002))}) == "55.77 → 50.00 ± 0.20 (-5.77)"
+    assert cell_text(cell, {cell: Measured(Accuracy(0.5, 0.002))}, ("cub",)) == "55.77 → 50.00 ± 0.20"
     assert cell_text(cell, {}) == "55.77 → -"
 
 

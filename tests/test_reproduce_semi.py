@@ -13,7 +13,7 @@ from dmn4.recipes import PRETRAINING, TRAINING
 from dmn4.reproduce import ENTRIES, Workshop, semi
 from dmn4.reproduce.plans import BUDGETS
 from dmn4.reproduce.published import SEMI
-from dmn4.reproduce.sheets import Found
+from dmn4.reproduce.sheets import Measured
 from dmn4.training.steps import step_batches
 
 
@@ -89,7 +89,7 @@ def test_pretraining_sees_the_labelled_part_alone(workshop, monkeypatch):
 
 
 def test_splits_are_averaged_and_all_their_cards_named():
-    mean = semi.mean_of([Found(Accuracy(0.5, 0.02), "a"), Found(Accuracy(0.6, 0.04), "b")])
+    mean = semi.mean_of([Measured(Accuracy(0.5, 0.02), "a"), Measured(Accuracy(0.6, 0.04), "b")])
     assert mean.accuracy.mean == pytest.approx(0.55)
     assert mean.accuracy.half_width == pytest.approx(0.03)
     assert mean.card == "a, b"

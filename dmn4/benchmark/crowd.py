@@ -52,19 +52,19 @@ class Client:
 
     def run(self, mix: dict[str, int], end: float) -> list[Outcome]:
         """Requests of these kinds until the end, at least one."""
-        found: list[Outcome] = []
-        while not found or time.monotonic() < end:
+        outcomes: list[Outcome] = []
+        while not outcomes or time.monotonic() < end:
             kind, = self.chance.choices(list(mix), list(mix.values()))
             start, self.retried, self.worst = time.monotonic(), 0, 0
             right = self.request(kind, self.chance.randrange(len(self.pictures)))
-            found.append(Outcome(self.worst, time.monotonic() - start, not right, self.retried))
-        return found
+            outcomes.append(Outcome(self.worst, time.monotonic() - start, not right, self.retried))
+        return outcomes
 
     def request(self, kind: str, number: int) -> bool:
         """Make a request of one kind; whether the answer is right, if that can be told."""
         if kind == "predict":
-            said = self.call("POST", f"{self.known}/predictions", [("picture", self.pictures[number])])
-            return number not in self.expected or self.worst >= 400 or json.loads(said) == self.expected[number]
+            reply = self.call("POST", f"{self.known}/predictions", [("picture", self.pictures[number])])
+            return number not in self.expected or self.worst >= 400 or json.loads(reply) == self.expected[number]
         if kind == "explain":
             self.call("POST", f"{self.known}/explanations", [("picture", self.pictures[number])])
         elif kind == "look":
@@ -77,13 +77,13 @@ class Client:
 
     def teach(self, kind: str, number: int) -> None:
         """Make a classifier, perhaps enlarge and save it, and delete it again."""
-        own = self.create()
-        if own and kind == "grow":
-            self.call("POST", f"{own}/shots", [("labels", self.labels[number].encode()),
+        created = self.create()
+        if created and kind == "grow":
+            self.call("POST", f"{created}/shots", [("labels", self.labels[number].encode()),
                                                ("pictures", self.pictures[number])])
-            self.call("GET", f"{own}/model")
-        if own:
-            self.call("DELETE", own)
+            self.call("GET", f"{created}/model")
+        if created:
+            self.call("DELETE", created)
 
     def create(self) -> str:
         """The path of a new classifier; nothing if it was refused."""

@@ -51,15 +51,15 @@ def benchmark_evaluation(rounds: int, out: Path) -> dict[str, Cost]:
     console = Console()
     about = report(console)
     images, trained = draw_clutter(10, 20, size=84, seed=0), load_trained()
-    splits = {name: EmbeddedSplit(images, {one: trained.with_method(one) for one in methods}, shots)
-              for name, (methods, shots) in CASES.items()}
+    splits = {case: EmbeddedSplit(images, {name: trained.with_method(name) for name in methods}, shots)
+              for case, (methods, shots) in CASES.items()}
     plain = {name: plain_ratio(split, rounds) for name, split in splits.items()}
     keep_freed_memory()                                            # it cannot be undone, so the plain form came first
     start = time.perf_counter()
     embed_all(trained.backbone, images, trained.transform)
     once = (time.perf_counter() - start) / len(images) * SPLIT / EPISODES
     costs = {name: cost(split, rounds, plain[name], once) for name, split in splits.items()}
-    write_json(out, {"machine": about, "rounds": rounds, "cases": {name: asdict(one) for name, one in costs.items()}})
+    write_json(out, {"machine": about, "rounds": rounds, "cases": {name: asdict(cost) for name, cost in costs.items()}})
     console.print(cost_table(costs))
     console.print(f"every figure: {out}")
     return costs
@@ -113,10 +113,10 @@ def embedding_anew(split: EmbeddedSplit, backbone: Callable[[Tensor], Tensor]) -
 
     @torch.no_grad()
     def run() -> dict[str, Tensor]:
-        one = next(drawn)
-        maps = backbone(split.transform(pictures(split.images, torch.cat([one.support, one.query]))))
-        scores = heads(split, one.support_labels, (maps[: len(one.support)], maps[len(one.support) :]))
-        return right_shares({name: score[None] for name, score in scores.items()}, [one])
+        episode = next(drawn)
+        maps = backbone(split.transform(pictures(split.images, torch.cat([episode.support, episode.query]))))
+        scores = heads(split, episode.support_labels, (maps[: len(episode.support)], maps[len(episode.support) :]))
+        return right_shares({name: score[None] for name, score in scores.items()}, [episode])
     return run
 
 
@@ -130,7 +130,7 @@ def cost_table(costs: dict[str, Cost]) -> Table:
     shown = Table("case", title=f"one of {EPISODES:,} episodes over {SPLIT:,} embedded pictures", title_justify="left")
     for heading in ("head, ms", "stored", "beyond head", "embedded anew", "plainly"):
         shown.add_column(heading, justify="right")
-    for name, one in costs.items():
-        shown.add_row(name, f"{1e3 * one.head:.2f}", f"{1e3 * one.stored:.2f}", f"{100 * one.beyond:.0f} %",
-                      f"{one.embedded_ratio:.1f} x", f"{one.plain_ratio:.1f} x")
+    for name, cost in costs.items():
+        shown.add_row(name, f"{1e3 * cost.head:.2f}", f"{1e3 * cost.stored:.2f}", f"{100 * cost.beyond:.0f} %",
+                      f"{cost.embedded_ratio:.1f} x", f"{cost.plain_ratio:.1f} x")
     return shown

@@ -50,9 +50,9 @@ def race(runners: dict[str, Callable[[], Any]], rounds: int) -> dict[str, Figure
     return figures
 
 
-def middle_ratio(one: Figures, other: Figures) -> float:
+def middle_ratio(figures: Figures, other: Figures) -> float:
     """The median over the rounds of one time over another."""
-    return statistics.median(a / b for a, b in zip(one.seconds, other.seconds, strict=False))
+    return statistics.median(a / b for a, b in zip(figures.seconds, other.seconds, strict=False))
 
 
 def peak_memory(run: Callable[[], Any]) -> int:

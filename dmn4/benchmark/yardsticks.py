@@ -18,11 +18,11 @@ def bare_products(support: Tensor, labels: Tensor, query: Tensor) -> Callable[[]
     pool, _ = align(pool_support(support, labels), images.shape[0] * images.shape[1])
     number, columns = block_shape(images, pool)
 
-    def one(block: Tensor, room: Tensor) -> None:
+    def multiply(block: Tensor, room: Tensor) -> None:
         for _ in similarities(block, pool, columns, room):
             pass
 
-    return lambda: share_out(one, images.split(number), number * images.shape[1] * columns)
+    return lambda: share_out(multiply, images.split(number), number * images.shape[1] * columns)
 
 
 def dense_scores(support: Tensor, labels: Tensor, query: Tensor, rule: str) -> Tensor:

@@ -73,8 +73,8 @@ def _pictures(array: object, path: Path) -> np.ndarray:
 
 def _member(table: Any, key: str, path: Path) -> Any:
     if not isinstance(table, dict) or key not in table:
-        found = ", ".join(map(str, table)) if isinstance(table, dict) else type(table).__name__
-        raise InputError(f"{str(path)!r} has no {key!r}; it holds {found}")
+        keys = ", ".join(map(str, table)) if isinstance(table, dict) else type(table).__name__
+        raise InputError(f"{str(path)!r} has no {key!r}; it holds {keys}")
     return table[key]
 
 

@@ -44,11 +44,11 @@ def decoded(
     entry = examine(images, shape, cache, progress)
     assert entry.pixels is not None
     keep = entry.readable
-    found = replace(images, images=entry.pixels, digests=entry.digests)
+    decoded_set = replace(images, images=entry.pixels, digests=entry.digests)
     if keep.all():
-        return found
+        return decoded_set
     _warn_unreadable(images, np.flatnonzero(~keep))
-    return found.rows(keep)
+    return decoded_set.rows(keep)
 
 
 def examine(images: ImageSet, shape: tuple[int, int] | None, cache: bool = True, progress: bool = True) -> Entry:

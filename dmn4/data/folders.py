@@ -126,22 +126,22 @@ def read_folder(root: str | Path, name: str | None = None) -> ImageSet:
     folders = class_folders(root)
     if folders and {folder.name for folder in folders} <= {"train", "val", "test"}:
         raise InputError(f"{str(root)!r} holds the splits of a data set, not classes; choose {str(folders[0])!r}")
-    found = {folder.name: find_images(folder) for folder in folders}
+    files = {folder.name: find_images(folder) for folder in folders}
     for folder in folders:
-        if not found[folder.name]:
+        if not files[folder.name]:
             raise InputError(f"no images in {str(folder)!r} (looked for {' '.join(SUFFIXES)})")
     if len(folders) < 2:
         raise InputError(_too_few(root, folders))
     loose = sum(path.suffix.lower() in SUFFIXES for path in root.iterdir())
     if loose:
         warnings.warn(f"{loose} images directly in {str(root)!r} belong to no class and are left out", stacklevel=2)
-    return from_classes(found, name or root.resolve().name)
+    return from_classes(files, name or root.resolve().name)
 
 
-def from_classes(found: Mapping[str, Sequence[Source]], name: str) -> ImageSet:
+def from_classes(sources: Mapping[str, Sequence[Source]], name: str) -> ImageSet:
     """The pictures of each class, class-major, classes in the order given."""
-    labels = np.repeat(np.arange(len(found)), [len(images) for images in found.values()])
-    return ImageSet([image for images in found.values() for image in images], labels, tuple(found), name)
+    labels = np.repeat(np.arange(len(sources)), [len(images) for images in sources.values()])
+    return ImageSet([image for images in sources.values() for image in images], labels, tuple(sources), name)
 
 
 def existing_folder(root: str | Path) -> Path:
@@ -156,5 +156,5 @@ def _too_few(root: Path, folders: list[Path]) -> str:
     if folders:
         return f"{str(root)!r} holds one class folder ({folders[0].name!r}); a classifier needs at least two"
     loose = len(find_images(root))
-    found = f"{loose} images but no class folders" if loose else "neither images nor folders"
-    return f"{str(root)!r} holds {found}; expected {str(root)!r}/class/image.jpg, two classes or more"
+    holding = f"{loose} images but no class folders" if loose else "neither images nor folders"
+    return f"{str(root)!r} holds {holding}; expected {str(root)!r}/class/image.jpg, two classes or more"

@@ -89,10 +89,10 @@ def _look(images: ImageSet, split: str, cache: bool, progress: bool) -> _Part:
     keep = entry.readable
     if not keep.any():
         raise InputError(f"none of the {len(images)} pictures of {images.name} can be read")
-    found = replace(images, digests=entry.digests).rows(keep)
+    described = replace(images, digests=entry.digests).rows(keep)
     for row in np.flatnonzero(~keep)[:3]:
         warnings.warn(f"cannot be read: {describe_source(images.images[row])}", stacklevel=2)
-    return _Part(split, found, entry.shapes[keep], int((~keep).sum()), identify(images.classes))
+    return _Part(split, described, entry.shapes[keep], int((~keep).sum()), identify(images.classes))
 
 
 def _report(part: _Part) -> SplitReport:
@@ -149,14 +149,14 @@ def _repeats(images: ImageSet) -> Iterator[str]:
 
 def _between(parts: list[_Part]) -> Iterator[str]:
     """Classes and pictures that two splits share."""
-    for place, one in enumerate(parts):
+    for place, part in enumerate(parts):
         for other in parts[place + 1 :]:
-            shared = set(one.images.classes) & set(other.images.classes)
+            shared = set(part.images.classes) & set(other.images.classes)
             if shared and not all(name.isdigit() for name in shared):
-                yield f"{one.split} and {other.split} share {len(shared)} classes"
-            same = _digests(one.images) & _digests(other.images)
+                yield f"{part.split} and {other.split} share {len(shared)} classes"
+            same = _digests(part.images) & _digests(other.images)
             if same:
-                yield f"{one.split} and {other.split} share {len(same)} identical pictures"
+                yield f"{part.split} and {other.split} share {len(same)} identical pictures"
 
 
 def _digests(images: ImageSet) -> set[bytes]:

@@ -56,8 +56,8 @@ def recognise(path: str | Path) -> Layout:
     path = Path(path)
     if not path.exists():
         raise InputError(f"there is no folder or file {str(path)!r}")
-    found = (find(path) for find in (FOLDER_LAYOUTS if path.is_dir() else FILE_LAYOUTS))
-    layout = next((layout for layout in found if layout is not None), None)
+    layouts = (find(path) for find in (FOLDER_LAYOUTS if path.is_dir() else FILE_LAYOUTS))
+    layout = next((layout for layout in layouts if layout is not None), None)
     if layout is None:
         raise InputError(f"{str(path)!r} is neither a folder of pictures nor a table of them (.csv, .json)")
     return layout
@@ -94,9 +94,9 @@ def _listed(path: Path) -> Layout | None:
 
 def _arrays(path: Path) -> Layout | None:
     for kind in ARRAY_FILES:
-        found = {split: path / file for split, file in kind.files.items() if (path / file).is_file()}
-        if found:
-            return Layout(kind.name, {split: partial(kind.read, file) for split, file in found.items()})
+        files = {split: path / file for split, file in kind.files.items() if (path / file).is_file()}
+        if files:
+            return Layout(kind.name, {split: partial(kind.read, file) for split, file in files.items()})
     return None
 
 

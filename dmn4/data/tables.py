@@ -66,20 +66,20 @@ def gather(pairs: Sequence[tuple[str, str]], table: Path, images: str | Path | N
     """The pictures of (file, class) pairs that can be found, class-major."""
     beside = [folder / part for folder in (table.parent, table.parent.parent) for part in ("images", "data", "")]
     folders = [Path(images)] if images else beside
-    found: dict[str, list[Path]] = {label: [] for _, label in pairs}
+    files: dict[str, list[Path]] = {label: [] for _, label in pairs}
     missing = []
     for file, label in pairs:
         place = _find(file, label, folders)
         if place is None:
             missing.append(file)
         else:
-            found[label].append(place)
+            files[label].append(place)
     if len(missing) == len(pairs):
         raise InputError(f"{str(table)!r} names {len(pairs)} files; none is in {str(folders[0])!r}: give images=")
     if missing:
         warnings.warn(f"{len(missing)} of the {len(pairs)} files in {str(table)!r} are missing: {shorten(missing, 3)}",
                       stacklevel=3)
-    return from_classes({label: places for label, places in found.items() if places}, name or table.stem)
+    return from_classes({label: places for label, places in files.items() if places}, name or table.stem)
 
 
 def _find(file: str, label: str, folders: Sequence[Path]) -> Path | None:

@@ -23,12 +23,12 @@ def read_cub(root: Path, split: str = "all", cub_split: str = "frn", crop: bool 
     """
     boxes = {row[0]: tuple(map(float, row[1:5])) for row in _rows(root / "bounding_boxes.txt")} if crop else {}
     belongs = _membership(split, cub_split)
-    found: dict[str, list[Source]] = {}
+    sources: dict[str, list[Source]] = {}
     for number, name in _rows(root / "images.txt"):
         path = root / "images" / name
         if belongs(path):
-            found.setdefault(path.parent.name, []).append(_crop(path, boxes[number]) if crop else path)
-    return from_classes(found, f"CUB {split}")
+            sources.setdefault(path.parent.name, []).append(_crop(path, boxes[number]) if crop else path)
+    return from_classes(sources, f"CUB {split}")
 
 
 def _membership(split: str, cub_split: str) -> Callable[[Path], bool]:
@@ -95,8 +95,9 @@ def read_inat(root: Path, split: str = "all", tiered: bool = False) -> ImageSet:
     chosen = _tiered_categories(table, members) if tiered else {part: [int(name) for name in names]
                                                                 for part, names in class_list("meta-inat").items()}
     wanted = [number for part, numbers in chosen.items() if split in ("all", part) for number in numbers]
-    found = {str(number): [files[image] for image in sorted(members[number])] for number in wanted if number in members}
-    return from_classes(found, f"{'tiered ' if tiered else ''}meta-iNat {split}")
+    sources = {str(number): [files[image] for image in sorted(members[number])]
+               for number in wanted if number in members}
+    return from_classes(sources, f"{'tiered ' if tiered else ''}meta-iNat {split}")
 
 
 def _tiered_categories(table: Boxes, members: dict[int, set[int]]) -> dict[str, list[int]]:
@@ -119,8 +120,8 @@ def read_listed_folders(root: Path, names: Path) -> ImageSet:
     outside = next((name for name in listed if name == ".." or Path(name).name != name), None)
     if outside is not None:
         raise InputError(f"{str(names)!r} names {outside!r}, which is no folder in {str(root)!r}")
-    found = {name: find_images(root / name) for name in listed}
-    missing = [name for name, images in found.items() if not images]
+    sources = {name: find_images(root / name) for name in listed}
+    missing = [name for name, images in sources.items() if not images]
     if missing:
         raise InputError(f"no images in {str(root / missing[0])!r}, a class that {str(names)!r} names")
-    return from_classes(found, f"{root.parent.name} {names.stem}")
+    return from_classes(sources, f"{root.parent.name} {names.stem}")

@@ -30,18 +30,19 @@ def score_stored(method: Method, stores: Sequence[MapStore], episodes: Sequence[
     The episodes share their labels. The first `looks` stores are different looks at the same pictures: the scores of a
     query in each of them are added.
     """
-    support, query = torch.stack([one.support for one in episodes]), torch.stack([one.query for one in episodes])
+    support = torch.stack([episode.support for episode in episodes])
+    query = torch.stack([episode.query for episode in episodes])
     labels, maps = episodes[0].support_labels.repeat(len(stores)), side_by_side([store[support] for store in stores], 1)
     unlabelled = {}
     if len(episodes[0].unlabelled) and method.takes_unlabelled:
-        unlabelled = {"unlabelled": stores[0][torch.stack([one.unlabelled for one in episodes])]}
+        unlabelled = {"unlabelled": stores[0][torch.stack([episode.unlabelled for episode in episodes])]}
     scores = [method.score_many(maps, labels, store[query], **unlabelled) for store in stores[:looks]]
     return scores[0] if looks == 1 else torch.stack(scores).sum(0)
 
 
 def right_shares(scores: Mapping[str, Tensor], episodes: Sequence[Episode]) -> dict[str, Tensor]:
     """The share of the queries of each episode that a method classifies correctly: name: (E, Q, N) -> name: (E,)."""
-    truth = torch.stack([one.query_labels for one in episodes])                          # (E, Q)
+    truth = torch.stack([episode.query_labels for episode in episodes])                  # (E, Q)
     return {name: (score.argmax(2) == truth).float().mean(1) for name, score in scores.items()}
 
 

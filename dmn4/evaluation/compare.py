@@ -59,12 +59,12 @@ def parse_contenders(texts: Sequence[str], weights: str = "", backbone: str = ""
     "runs/a@dmn4" and "runs/b@" (with the method it was trained with) compare two runs; "dmn4" and "dmn4:vote=rank" two
     votes on one backbone, embedded once.
     """
-    found = {}
+    contenders = {}
     for text in spread_all(texts):
         run, at, method = text.rpartition("@")
-        found[text] = (run if at else weights, method)
-    trained = {run: load_trained(run, backbone) for run in {run for run, _ in found.values()}}
-    return {text: trained[run].with_method(method) for text, (run, method) in found.items()}
+        contenders[text] = (run if at else weights, method)
+    trained = {run: load_trained(run, backbone) for run in {run for run, _ in contenders.values()}}
+    return {text: trained[run].with_method(method) for text, (run, method) in contenders.items()}
 
 
 def markdown(rows: Sequence[Row]) -> str:
@@ -105,6 +105,6 @@ def save(rows: Sequence[Row], folder: Path) -> None:
     """Write the comparison beside the result card of its evaluation, and the paired differences into that card."""
     write_file(folder / "compare.md", markdown(rows))
     draw(rows, folder / "compare.png")
-    found = {row.name: asdict(row.difference) for row in rows if row.difference}
+    differences = {row.name: asdict(row.difference) for row in rows if row.difference}
     card = read_card(folder / "card.json")
-    write_json(folder / "card.json", card | {"compared_with": rows[0].name, "differences": found})
+    write_json(folder / "card.json", card | {"compared_with": rows[0].name, "differences": differences})

@@ -42,10 +42,10 @@ class TrainedBackbone:
         if not method and self.method is None:
             raise InputError(f"weights {self.facts['weights']!r} were trained without a method: name one, such as dmn4")
         name, _, options = method.partition(":")
-        own = self.method if not method or (name == self.facts.get("method") and not options) else None
-        chosen = own or build_method(name, channels=self.backbone.out_channels, **parse_options(options))
+        trained_method = self.method if not method or (name == self.facts.get("method") and not options) else None
+        chosen = trained_method or build_method(name, channels=self.backbone.out_channels, **parse_options(options))
         facts = self.facts | ({"method": name, "method_options": options} if method else {})
-        if own is None and chosen.needs_training:
+        if trained_method is None and chosen.needs_training:
             facts["untrained"] = True                          # its own layers are noise
         return Contender(self.backbone, chosen.eval(), self.transform, facts)
 
@@ -58,10 +58,10 @@ def load_trained(weights: str = "", backbone: str = "") -> TrainedBackbone:
     """
     path = Path(weights)
     if weights and path.is_dir():
-        found = [path / name for name in ("model.safetensors", "backbone.safetensors") if (path / name).exists()]
-        if not found:
+        files = [path / name for name in ("model.safetensors", "backbone.safetensors") if (path / name).exists()]
+        if not files:
             raise InputError(f"{weights!r} holds no weights yet (looked for model.safetensors, backbone.safetensors)")
-        path = found[0]
+        path = files[0]
     if not weights or not path.is_file():
         kind = backbone or "conv4"
         name, _, options = kind.partition(":")
@@ -78,8 +78,8 @@ def read_trained(path: Path, backbone: str = "") -> TrainedBackbone:
         raise InputError(f"{str(path)!r} holds the state of a training; give its folder, or its backbone.safetensors")
     check_weights(str(path), about["backbone"], name or about["backbone"])
     more = parse_options(options)
-    own = parse_json(about.get("options", "{}"), repr(str(path)), OPTIONS)
-    facts = {"backbone": about["backbone"], "options": json.dumps(own | more),
+    backbone_options = parse_json(about.get("options", "{}"), repr(str(path)), OPTIONS)
+    facts = {"backbone": about["backbone"], "options": json.dumps(backbone_options | more),
              "weights": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest()[:16]}
     if "method" in about:
         model = load_model(path, **more)

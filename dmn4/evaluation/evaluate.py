@@ -97,8 +97,8 @@ def evaluate(images: ImageSet, contenders: Mapping[str, Contender], protocol: Pr
     `mirror` every picture is seen with its mirror image: both are shots, and the scores of both queries are added.
     `play` is who plays the episodes over the stored maps.
     """
-    found = decoded(images, next(iter(contenders.values())).transform.stored_size)
-    settings = {"stage": "evaluate", "data": found.fingerprint, "set": images.name, **asdict(protocol),
+    pictures = decoded(images, next(iter(contenders.values())).transform.stored_size)
+    settings = {"stage": "evaluate", "data": pictures.fingerprint, "set": images.name, **asdict(protocol),
                 "contenders": {name: contender.facts for name, contender in contenders.items()},
                 **({"mirror": True} if mirror else {})}
     if folder and resume:
@@ -109,7 +109,7 @@ def evaluate(images: ImageSet, contenders: Mapping[str, Contender], protocol: Pr
     done = int((~np.isnan(np.stack(list(values.values())))).all(0).sum())
     splits = embed_splits(images, contenders, protocol, base, in_memory, shown, mirror) if done < total else []
     with run.stoppable() if run else nullcontext(), progress("episodes", total, done, shown) as bar:
-        for played in play(splits, protocol, found.labels, range(done, total)):
+        for played in play(splits, protocol, pictures.labels, range(done, total)):
             count = len(next(iter(played.values())))
             for name, shares in played.items():
                 values[name][done : done + count] = shares
@@ -120,12 +120,13 @@ def evaluate(images: ImageSet, contenders: Mapping[str, Contender], protocol: Pr
             if run and run.stopping:
                 break
     results = Results({name: value.reshape(protocol.repeats, -1) for name, value in values.items()}, protocol,
-                      f"{images.name}, fingerprint {found.fingerprint} ({copy_name(found) or 'no copy known by name'})")
+                      f"{images.name}, fingerprint {pictures.fingerprint} "
+                      f"({copy_name(pictures) or 'no copy known by name'})")
     if run:
         save_values(run, values)
         if results.is_complete and not (run.folder / "card.json").exists():
-            few = list(islice(protocol.draw(found.labels), KEPT))
-            write_results(run, results, {name: one for split in splits for name, one in split.kept_shares(few)})
+            few = list(islice(protocol.draw(pictures.labels), KEPT))
+            write_results(run, results, {name: share for split in splits for name, share in split.kept_shares(few)})
     return results
 
 
@@ -158,7 +159,7 @@ def load_values(run: Run | None, names: list[str], total: int) -> dict[str, np.n
     if run and (run.folder / "accuracies.safetensors").exists():
         tensors, about = load_tensors(run.folder / "accuracies.safetensors")
         run.seconds = Notes.read(about, "accuracies.safetensors").seconds
-        if tensors.keys() != values.keys() or any(one.ndim != 1 or len(one) > total for one in tensors.values()):
+        if tensors.keys() != values.keys() or any(row.ndim != 1 or len(row) > total for row in tensors.values()):
             raise InputError(f"accuracies.safetensors in {str(run.folder)!r} is of another evaluation, perhaps of one "
                              "that still runs there: choose another folder")
         for name, tensor in tensors.items():
@@ -175,8 +176,8 @@ def save_values(run: Run, values: Mapping[str, np.ndarray]) -> None:
 
 def write_results(run: Run, results: Results, kept: Mapping[str, Kept]) -> None:
     """Write the result card, with both interval formulas and what each method keeps."""
-    found = {name: {"mean": results.accuracy(name).mean, "half_width_t": results.accuracy(name).half_width,
+    figures = {name: {"mean": results.accuracy(name).mean, "half_width_t": results.accuracy(name).half_width,
                     "half_width_normal": results.accuracy(name, "normal").half_width,
                     **({"kept": kept[name].share, "kept_true": kept[name].true} if name in kept else {})}
              for name in results.values}
-    write_card(run.folder / "card.json", **run.settings, results=found, seconds=run.elapsed)
+    write_card(run.folder / "card.json", **run.settings, results=figures, seconds=run.elapsed)

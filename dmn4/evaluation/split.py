@@ -41,8 +41,8 @@ class EmbeddedSplit:
         self.images = decoded(images, self.transform.stored_size)
         self.base = None if base is None else base_images(base, self.transform)
         self.methods = {name: contender.method for name, contender in contenders.items()}
-        self.sharing = {name: one for name, one in self.methods.items()      # one that adopts has a pool of its own
-                      if compares_descriptors(one) and not one.takes_unlabelled}
+        self.sharing = {name: method for name, method in self.methods.items()  # one that adopts has a pool of its own
+                      if compares_descriptors(method) and not method.takes_unlabelled}
         self.looks = 1 + mirror                                  # the pictures, and their mirror images
         self.kinds = all_views(contenders, shots)
         self.stores = embed_views(self.backbone, self.images, self.transform, ("flip",) * mirror + self.kinds,
@@ -54,7 +54,7 @@ class EmbeddedSplit:
     @property
     def at_once(self) -> int:
         """How many episodes to play at a time: many if all methods are quick on means, one if any reads whole maps."""
-        return QUICK if all(one.vectorised and one.reads_means for one in self.methods.values()) else 1
+        return QUICK if all(method.vectorised and method.reads_means for method in self.methods.values()) else 1
 
     @torch.no_grad()
     def play(self, episodes: Sequence[Episode]) -> dict[str, Tensor]:
@@ -62,8 +62,8 @@ class EmbeddedSplit:
         scores = {name: self.score(method, episodes)                                            # (E, Q, N)
                   for name, method in self.methods.items() if name not in self.sharing}
         if self.sharing:
-            found = [score_together(*self.seen(episode), self.sharing) for episode in episodes]
-            scores |= {name: torch.stack([one[name] for one in found]).unflatten(1, (self.looks, -1)).sum(1)
+            scored = [score_together(*self.seen(episode), self.sharing) for episode in episodes]
+            scores |= {name: torch.stack([played[name] for played in scored]).unflatten(1, (self.looks, -1)).sum(1)
                        for name in self.sharing}
         return right_shares(scores, episodes)
 
@@ -78,10 +78,10 @@ class EmbeddedSplit:
         """What each method keeps, over some episodes."""
         for name, method in self.sharing.items():
             kept, true = 0.0, 0.0
-            for one in episodes:
-                matches = method.match(*self.seen(one))
+            for episode in episodes:
+                matches = method.match(*self.seen(episode))
                 mask = method.keep(matches)                                                       # (Q, M)
-                truth = one.query_labels.repeat(self.looks)[:, None]                            # (Q, 1)
+                truth = episode.query_labels.repeat(self.looks)[:, None]                        # (Q, 1)
                 kept += float(mask.float().mean()) / len(episodes)
                 true += float((matches.winner == truth)[mask].float().mean()) / len(episodes)
             yield name, Kept(kept, true)
@@ -91,8 +91,8 @@ class EmbeddedSplit:
         if method.adapts and self.base is not None:
             return torch.stack([self.score_adapted(method, episode) for episode in episodes])
         stores = self.means if method.reads_means else self.stores
-        own = [stores[self.looks + place] for place in places(self.kinds, method.views_at(self.shots))]
-        return score_stored(method, [*stores[: self.looks], *own], episodes, self.looks)
+        view_stores = [stores[self.looks + place] for place in places(self.kinds, method.views_at(self.shots))]
+        return score_stored(method, [*stores[: self.looks], *view_stores], episodes, self.looks)
 
     def score_adapted(self, method: Any, episode: Episode) -> Tensor:
         """Scores of a method that trains the backbone for every episode, the slow way: (Q, N)."""
@@ -108,14 +108,14 @@ class EmbeddedSplit:
 def all_views(contenders: Mapping[str, Contender], shots: int) -> tuple[str, ...]:
     """The extra pictures of every image that the contenders want; those that several want are made once."""
     wanted = Counter[str]()
-    for one in contenders.values():
-        wanted |= Counter(one.method.views_at(shots))
+    for contender in contenders.values():
+        wanted |= Counter(contender.method.views_at(shots))
     return tuple(wanted.elements())
 
 
 def places(kinds: Sequence[str], wanted: Sequence[str]) -> list[int]:
     """Where the extra maps that a method wants are among all of them: one for each kind it names."""
-    of_kind = {kind: iter([place for place, one in enumerate(kinds) if one == kind]) for kind in set(kinds)}
+    of_kind = {kind: iter([place for place, other in enumerate(kinds) if other == kind]) for kind in set(kinds)}
     return [next(of_kind[kind]) for kind in wanted]
 
 

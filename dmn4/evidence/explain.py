@@ -54,7 +54,7 @@ def explain_learnt(method: Method, learnt: Learnt, labels: Tensor, query: Tensor
     image, place = pool.rows[matches.partner[0]], pool.places[matches.partner[0]]            # (M, N) each
     return Explanation(
         method=name,
-        classes=tuple(str(one) for one in classes) or tuple(str(label) for label in range(len(pool.counts))),
+        classes=tuple(str(name) for name in classes) or tuple(str(label) for label in range(len(pool.counts))),
         masks=masks_of(method, matches, name),
         class_best=cosines_of(method, described, pool, matches)[0],
         partner_image=pictures_of(method, image, labels), partner_place=place,

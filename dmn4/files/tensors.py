@@ -73,8 +73,8 @@ def fill(network: nn.Module, tensors: Mapping[str, Tensor], source: str) -> None
     wanted = network.state_dict()
     for name in [*wanted, *tensors]:
         if name not in tensors or name not in wanted or tensors[name].shape != wanted[name].shape:
-            found = tuple(tensors[name].shape) if name in tensors else "absent"
+            shape = tuple(tensors[name].shape) if name in tensors else "absent"
             needed = tuple(wanted[name].shape) if name in wanted else "absent"
-            raise InputError(f"checkpoint {source!r} belongs to another network: {name!r} is {found}, not {needed}")
+            raise InputError(f"checkpoint {source!r} belongs to another network: {name!r} is {shape}, not {needed}")
     check_finite(tensors, source)
     network.load_state_dict(dict(tensors))

@@ -52,6 +52,6 @@ def answer_set(images: Tensor, pool: SupportPool, chosen: Tensor) -> Tensor:
     count, size = images.shape[:2]
     itself = torch.arange(count * size, device=images.device)                        # (U*M,)
     everyone = SupportPool(images.flatten(0, 1), [size] * count, itself // size, itself % size)
-    asked, place = chosen.unique(return_inverse=True)                                # (A,), (U*M,)
-    back = search(pool.descriptors[asked][:, None], everyone, answers=False).chosen[:, 0]    # (A,)
+    partners, place = chosen.unique(return_inverse=True)                             # (A,), (U*M,)
+    back = search(pool.descriptors[partners][:, None], everyone, answers=False).chosen[:, 0]  # (A,)
     return back[place] == itself

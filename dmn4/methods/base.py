@@ -119,9 +119,9 @@ class Method(nn.Module):
         if self.vectorised and len(support) > 1:
             checked_labels(support.flatten(0, 1), labels.repeat(len(support)))
             check_query(support.shape[2:], query.flatten(0, 1), self.any_size)
-            return torch.vmap(lambda shots, asked: self.score(self.derive(shots, labels), asked))(support, query)
-        return torch.stack([self(one, labels, asked, **dict(zip(extra, more, strict=True)))
-                            for one, asked, *more in zip(support, query, *extra.values(), strict=True)])
+            return torch.vmap(lambda shots, queries: self.score(self.derive(shots, labels), queries))(support, query)
+        return torch.stack([self(shots, labels, queries, **dict(zip(extra, more, strict=True)))
+                            for shots, queries, *more in zip(support, query, *extra.values(), strict=True)])
 
     def views_at(self, shots: int) -> tuple[str, ...]:
         """The extra pictures of each support image that the method wants at this number of shots."""

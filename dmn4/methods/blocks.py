@@ -28,7 +28,7 @@ class Chunk(NamedTuple):
         return self.start + self.size * torch.arange(self.classes, device=device)
 
 
-def align(pool: SupportPool, asked: int) -> tuple[SupportPool, Tensor]:
+def align(pool: SupportPool, wanted: int) -> tuple[SupportPool, Tensor]:
     """The pool with whole cache lines for each class, filled up with its last descriptor; whom each stands for.
 
     On a CPU the rows of a product are written and read faster if they begin where a cache line begins. Of equals the
@@ -38,7 +38,7 @@ def align(pool: SupportPool, asked: int) -> tuple[SupportPool, Tensor]:
     counts = torch.tensor(pool.counts, device=pool.descriptors.device)                       # (N,)
     gaps = -counts % CACHE_LINE                                                              # (N,)
     itself = torch.arange(len(pool.descriptors), device=counts.device)                       # (S,)
-    if pool.descriptors.is_cuda or asked < FEW_ROWS or (gaps * WORTHWHILE > counts).any():
+    if pool.descriptors.is_cuda or wanted < FEW_ROWS or (gaps * WORTHWHILE > counts).any():
         return pool, itself
     last = itself.new_zeros(len(itself)).index_fill_(0, counts.cumsum(0) - 1, 1)             # (S,)
     stands_for = itself.repeat_interleave(1 + last * gaps.repeat_interleave(counts))         # (S',)

@@ -33,11 +33,11 @@ class CTX(Method):
     def score(self, classes: list[tuple[Tensor, Tensor]], query: Tensor) -> Tensor:
         rows = query.flatten(2).transpose(1, 2)                                              # (Q, M, C)
         keys, values = self.key(rows), self.value(rows)                                      # (Q, M, width)
-        return -torch.stack([aligned_distance(keys, values, *own) for own in classes], 1)
+        return -torch.stack([aligned_distance(keys, values, *projected) for projected in classes], 1)
 
 
 def aligned_distance(asked_keys: Tensor, asked_values: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     """The mean over locations of ||v_p - t_p||^2: (Q, M, d), (Q, M, d), (s, d), (s, d) -> (Q,)."""
-    one = asked_keys.reshape(1, -1, asked_keys.shape[2])                                     # all queries, one class
-    aligned = F.scaled_dot_product_attention(one, keys[None], values[None])                  # (1, Q M, d)  t_p
+    flat_keys = asked_keys.reshape(1, -1, asked_keys.shape[2])                               # all queries, one class
+    aligned = F.scaled_dot_product_attention(flat_keys, keys[None], values[None])            # (1, Q M, d)  t_p
     return (asked_values - aligned.view_as(asked_values)).square().sum(2).mean(1)

@@ -32,7 +32,7 @@ class DSN(Method):
 
     def score(self, subspaces: list[tuple[Tensor, Tensor]], query: Tensor) -> Tensor:
         rows = self.vector(query).double()                                  # (Q, d)
-        rest = torch.stack([left_over(rows, *own) for own in subspaces], 1)
+        rest = torch.stack([left_over(rows, *subspace) for subspace in subspaces], 1)
         if self.form == "conv":
             return -(rest + 1e-12).sqrt().to(query.dtype)                   # (Q, N)
         return -self.scale * (rest / rows.shape[1]).to(query.dtype)
@@ -42,8 +42,10 @@ class DSN(Method):
         rows = self.vector(support).double()                                # (n, d)
         shots = [rows[labels == c] for c in range(int(labels.max()) + 1)]   # N of (K, d)
         if self.form == "conv":
-            return [(own.mean(0), leading_directions(own - own.mean(0), len(own) - 1)) for own in shots]
-        return [(torch.zeros_like(own[0]), leading_directions(own, max(len(own) - 1, 1))) for own in shots]
+            return [(vectors.mean(0), leading_directions(vectors - vectors.mean(0), len(vectors) - 1))
+                    for vectors in shots]
+        return [(torch.zeros_like(vectors[0]), leading_directions(vectors, max(len(vectors) - 1, 1)))
+                for vectors in shots]
 
     def auxiliary(self, support: Tensor, labels: Tensor, query: Tensor, query_labels: Tensor) -> Tensor | None:
         """The overlap of the subspaces, sum of ||P_j P_k^T||^2 over ordered pairs of classes; None for "resnet"."""

@@ -28,9 +28,9 @@ class DSNSemi(SemiMethod, DSN):
         """Origin and directions of each class -> N pairs of (d,) and (K - 1, d), in float64."""
         rows, extra = self.vector(support).double(), self.vector(unlabelled).double()       # (n, d), (U, d)
         shots = [rows[labels == c] for c in range(int(labels.max()) + 1)]                   # N of (K, d)
-        means = torch.stack([own.mean(0) for own in shots])                                 # (N, d)
+        means = torch.stack([vectors.mean(0) for vectors in shots])                         # (N, d)
         centres = torch.cat([means, means.new_zeros(self.distractors, rows.shape[1])])      # (N + 1, d), or (N, d)
         weight = soft_assignment(centres, extra)[:, : len(means)]                           # (U, N)
         origins = move_means(means, labels.bincount(), extra, weight)
-        return [(origin, leading_directions(own - origin, len(own) - 1))
-                for origin, own in zip(origins, shots, strict=True)]
+        return [(origin, leading_directions(vectors - origin, len(vectors) - 1))
+                for origin, vectors in zip(origins, shots, strict=True)]

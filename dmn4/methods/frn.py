@@ -38,7 +38,8 @@ class FRN(Method):
     def auxiliary(self, support: Tensor, labels: Tensor, query: Tensor, query_labels: Tensor) -> Tensor:
         """The overlap of the classes: sum of ||S_i S_j^T||^2 over pairs i < j, the whole support of norm 1."""
         rows = self.derive(support, labels)
-        grams = torch.stack([own.T @ own for own in rows]) / torch.cat(rows).square().sum()            # (N, C, C)
+        norm = torch.cat(rows).square().sum()
+        grams = torch.stack([descriptors.T @ descriptors for descriptors in rows]) / norm   # (N, C, C)
         return self.overlap * (grams.sum(0).square().sum() - grams.square().sum()) / 2      # ||S T^T||^2 = <G_S, G_T>
 
     def derive(self, support: Tensor, labels: Tensor) -> list[Tensor]:

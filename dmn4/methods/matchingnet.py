@@ -30,10 +30,10 @@ class MatchingNet(Method):
         return self.vector(support), labels                             # (n, d), (n,)
 
     def score(self, shots: tuple[Tensor, Tensor], query: Tensor) -> Tensor:
-        (rows, labels), asked = shots, self.vector(query)               # (n, d), (n,), (Q, d)
+        (rows, labels), queries = shots, self.vector(query)             # (n, d), (n,), (Q, d)
         if self.context is not None:
-            rows, asked = self.context(rows, asked)
-        votes = attention_votes(self.scale * cosines(asked, rows), labels)
+            rows, queries = self.context(rows, queries)
+        votes = attention_votes(self.scale * cosines(queries, rows), labels)
         return (votes + 1e-6).log()
 
 
@@ -57,13 +57,13 @@ class Context(nn.Module):
         self.reader = nn.LSTM(width, width, bidirectional=True)
         self.asker = nn.LSTMCell(2 * width, width)
 
-    def forward(self, rows: Tensor, asked: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, rows: Tensor, queries: Tensor) -> tuple[Tensor, Tensor]:
         """(n, d), (Q, d) -> (n, d), (Q, d)"""
         forwards, backwards = self.reader(rows)[0].chunk(2, dim=1)      # (n, d) twice
         rows = rows + forwards + backwards
-        hidden, cell = asked, torch.zeros_like(asked)                   # (Q, d) twice
+        hidden, cell = queries, torch.zeros_like(queries)               # (Q, d) twice
         for _ in rows:                                                  # as many steps as shots
             read = (hidden @ rows.T).softmax(1) @ rows                  # (Q, d)
-            hidden, cell = self.asker(torch.cat([asked, read], 1), (hidden, cell))
-            hidden = hidden + asked
+            hidden, cell = self.asker(torch.cat([queries, read], 1), (hidden, cell))
+            hidden = hidden + queries
         return rows, hidden

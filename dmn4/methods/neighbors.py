@@ -51,7 +51,7 @@ def search(query: Tensor, pool: SupportPool, partners: bool = True, answers: boo
     wide, stands_for = align(pool, query.shape[0] * query.shape[1])
     images, columns = block_shape(query, wide)
 
-    def one(block: Tensor, room: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def search_block(block: Tensor, room: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         nearest = [nearest_in(chunk, cosines, partners or answers)
                    for chunk, cosines in similarities(block, wide, columns, room)]
         best, partner = (torch.cat(column, dim=-1) for column in zip(*nearest, strict=True))     # (b, M, N) each
@@ -60,7 +60,7 @@ def search(query: Tensor, pool: SupportPool, partners: bool = True, answers: boo
         chosen = wide.descriptors[take(partner, first_argmax(best))]                         # (b, M, C)
         return best, partner, answer(block, chosen, room)
 
-    parts = share_out(one, query.split(images), images * query.shape[1] * columns)
+    parts = share_out(search_block, query.split(images), images * query.shape[1] * columns)
     best, partner, answered = (torch.cat(column) for column in zip(*parts, strict=True))
     return Matches(best, stands_for[partner], answered, len(pool.descriptors))
 
@@ -80,11 +80,11 @@ def search_several(query: Tensor, pool: SupportPool, k: int) -> tuple[Tensor, Te
     """The k nearest in each class, nearest first: (Q, M, C), SupportPool -> cosines, places (Q, M, N, k) each."""
     images, columns = block_shape(query, pool)
 
-    def one(block: Tensor, room: Tensor) -> list[Tensor]:
+    def search_block(block: Tensor, room: Tensor) -> list[Tensor]:
         parts = [largest(chunk, cosines, k) for chunk, cosines in similarities(block, pool, columns, room)]
         return [torch.cat(column, dim=2) for column in zip(*parts, strict=True)]
 
-    best, places = zip(*share_out(one, query.split(images), images * query.shape[1] * columns), strict=True)
+    best, places = zip(*share_out(search_block, query.split(images), images * query.shape[1] * columns), strict=True)
     return torch.cat(best), torch.cat(places)
 
 
@@ -99,9 +99,9 @@ def nearest_in(chunk: Chunk, cosines: Tensor, partners: bool) -> tuple[Tensor, T
 def answer(images: Tensor, chosen: Tensor, room: Tensor) -> Tensor:
     """Whether q = NN_q(NN_S(q)): images (b, M, C), the NN_S(q) of each descriptor (b, M, C) -> bool (b, M)."""
     (count, places, _), back = images.shape, []
-    for some in chosen.split(room.numel() // (count * places), dim=1):                       # (b, m, C)
-        product = room[: count * some.shape[1] * places].view(count, -1, places)
-        back.append(first_argmax(torch.bmm(some, images.mT, out=product)))                   # (b, m)
+    for part in chosen.split(room.numel() // (count * places), dim=1):                       # (b, m, C)
+        product = room[: count * part.shape[1] * places].view(count, -1, places)
+        back.append(first_argmax(torch.bmm(part, images.mT, out=product)))                   # (b, m)
     return torch.cat(back, dim=1) == torch.arange(places, device=images.device)
 
 

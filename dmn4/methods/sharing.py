@@ -32,9 +32,9 @@ def match_pairs(method: DescriptorMethod, support: Tensor, query: Tensor) -> Pai
     """Search every support picture for the partners of every query picture: (n, C, H, W), (Q, C, H, W) -> Pairs."""
     there, here = describe(support, method.pyramid), describe(query, method.pyramid)   # (n, M', C), (Q, M, C)
     pool = apart(there)
-    found = search(here, pool, answers=False)
-    cosines = partner_cosines(here, pool.descriptors, found.class_best, found.partner)           # (Q, M, n)
-    partner = found.partner % there.shape[1]                                           # (Q, M, n)
+    matches = search(here, pool, answers=False)
+    cosines = partner_cosines(here, pool.descriptors, matches.class_best, matches.partner)       # (Q, M, n)
+    partner = matches.partner % there.shape[1]                                         # (Q, M, n)
     answered = answers(here, there, partner) if method.answers else None
     return Pairs(by_pair(cosines), by_pair(partner), cosines.new_empty(0) if answered is None else by_pair(answered),
                  len(support), there.shape[1])

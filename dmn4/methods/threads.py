@@ -23,7 +23,7 @@ def share_out(work: Callable[[Tensor, Tensor], Result], blocks: Sequence[Tensor]
     rooms = [blocks[0].new_empty(room) for _ in range(threads)]
     inference = torch.is_inference_mode_enabled()      # each thread has a mode of its own
 
-    def one(block: Tensor) -> Result:
+    def guarded(block: Tensor) -> Result:
         mine = rooms.pop()
         try:
             with torch.inference_mode(inference), torch.no_grad():
@@ -31,7 +31,7 @@ def share_out(work: Callable[[Tensor, Tensor], Result], blocks: Sequence[Tensor]
         finally:
             rooms.append(mine)
 
-    return list(map(one, blocks) if threads == 1 else crew(torch.get_num_threads()).map(one, blocks))
+    return list(map(guarded, blocks) if threads == 1 else crew(torch.get_num_threads()).map(guarded, blocks))
 
 
 @cache

@@ -48,8 +48,8 @@ def partner_cosines(query: Tensor, pool: Tensor, cosines: Tensor, partner: Tenso
     """
     if not with_graph(query, pool):
         return cosines
-    found: Tensor = _PartnerCosines.apply(query, pool, cosines, partner)  # type: ignore[no-untyped-call]
-    return found
+    cosines_with_graph: Tensor = _PartnerCosines.apply(query, pool, cosines, partner)  # type: ignore[no-untyped-call]
+    return cosines_with_graph
 
 
 def with_graph(*tensors: Tensor) -> bool:

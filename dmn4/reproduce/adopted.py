@@ -32,8 +32,8 @@ class Adopted:
 
 def find_adopted(pool: SupportPool, labelled: int) -> Adopted:
     """What a pool of `labelled` support images holds beyond their own descriptors."""
-    found = pool.rows >= labelled
-    return Adopted(pool.rows[found] - labelled, pool.places[found], pool.owner[found])
+    is_adopted = pool.rows >= labelled
+    return Adopted(pool.rows[is_adopted] - labelled, pool.places[is_adopted], pool.owner[is_adopted])
 
 
 def true_classes(episode: Episode, labels: np.ndarray) -> Tensor:
@@ -63,19 +63,19 @@ def draw_adopted(adopted: Adopted, pictures: np.ndarray, truth: Tensor, grid: tu
                                   title="distractor" if true == DISTRACTOR else names[true])
         axes.imshow(pictures[image])
         axes.set_axis_off()
-        own = adopted.image == image
-        for place, owner in zip(adopted.place[own].tolist(), adopted.owner[own].tolist(), strict=True):
-            axes.add_patch(frame(place, grid, pictures.shape[1:3], owner))
-    said = [f"{name}: {own} own, {other} of other classes, {strange} of distractors"
-            for name, (own, other, strange) in zip(names, counts, strict=True)]
-    handles = [frame(0, grid, pictures.shape[1:3], owner) for owner in range(len(names))]
-    figure.legend(handles, said, loc="outside lower center", ncols=2, title="adopted descriptors")
+        from_image = adopted.image == image
+        for place, owner in zip(adopted.place[from_image].tolist(), adopted.owner[from_image].tolist(), strict=True):
+            axes.add_patch(outline(place, grid, pictures.shape[1:3], owner))
+    captions = [f"{name}: {right} own, {other} of other classes, {strange} of distractors"
+                for name, (right, other, strange) in zip(names, counts, strict=True)]
+    handles = [outline(0, grid, pictures.shape[1:3], owner) for owner in range(len(names))]
+    figure.legend(handles, captions, loc="outside lower center", ncols=2, title="adopted descriptors")
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png", dpi=100)
     write_file(path, drawn.getvalue())
 
 
-def frame(place: int, grid: tuple[int, int], size: tuple[int, ...], owner: int) -> "Rectangle":
+def outline(place: int, grid: tuple[int, int], size: tuple[int, ...], owner: int) -> "Rectangle":
     """The frame of one place of the map, in the colour of a class."""
     from matplotlib.patches import Rectangle
 

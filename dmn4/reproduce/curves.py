@@ -91,9 +91,10 @@ def draw_shares(columns: Mapping[str, Mapping[str, Accuracy]], ways: int, path: 
     names = list(next(iter(columns.values())))
     width = 0.8 / len(names)
     for number, name in enumerate(names):
-        found = [column[name] for column in columns.values()]
+        accuracies = [column[name] for column in columns.values()]
         x = np.arange(len(columns)) + (number - (len(names) - 1) / 2) * width
-        bars = axes.bar(x, [100 * one.mean for one in found], 0.9 * width, yerr=[100 * one.half_width for one in found],
+        bars = axes.bar(x, [100 * accuracy.mean for accuracy in accuracies], 0.9 * width,
+                        yerr=[100 * accuracy.half_width for accuracy in accuracies],
                         color=COLOURS[number], label=name, ecolor="#444", capsize=2)
         axes.bar_label(bars, fmt="%.1f", fontsize=8, padding=3)
     axes.axhline(100 / ways, color="#888", lw=1, ls="--")
@@ -105,14 +106,14 @@ def draw_shares(columns: Mapping[str, Mapping[str, Accuracy]], ways: int, path: 
     save_figure(figure, path)
 
 
-def draw_clutter_curves(found: Mapping[float, Mapping[str, Accuracy]], path: str | Path) -> None:
+def draw_clutter_curves(curves: Mapping[float, Mapping[str, Accuracy]], path: str | Path) -> None:
     """Accuracy against the share of clutter, a curve with its interval for each method."""
     figure = new_figure(5.4, 3.8)
     axes = figure.add_subplot()
-    shares = 100 * np.array(list(found))
-    for number, name in enumerate(next(iter(found.values()))):
-        mean = 100 * np.array([each[name].mean for each in found.values()])
-        half = 100 * np.array([each[name].half_width for each in found.values()])
+    shares = 100 * np.array(list(curves))
+    for number, name in enumerate(next(iter(curves.values()))):
+        mean = 100 * np.array([each[name].mean for each in curves.values()])
+        half = 100 * np.array([each[name].half_width for each in curves.values()])
         axes.plot(shares, mean, color=COLOURS[number], marker=MARKS[number], linestyle=DASHES[number], label=name)
         axes.fill_between(shares, mean - half, mean + half, color=COLOURS[number], alpha=0.18, linewidth=0)
     tidy(axes, xlabel="share of the picture that is clutter, %", ylabel="accuracy, %")

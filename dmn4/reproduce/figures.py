@@ -44,18 +44,18 @@ def contender(workshop: Workshop, data: str, method: str, backbone: str = "conv4
     return load_trained(str(workshop.weights(plan_for(workshop.budget, data, method, 1, backbone)))).with_method(method)
 
 
-def embedded(workshop: Workshop, data: str, one: Contender, each: int = 0) -> tuple[ImageSet, MapStore]:
+def embedded(workshop: Workshop, data: str, trained: Contender, each: int = 0) -> tuple[ImageSet, MapStore]:
     """The test pictures of a data set, the first `each` of every class or all, and their maps."""
-    images = decoded(workshop.open(data, "test").first_of_each_class(each), one.transform.stored_size)
-    return images, embed_all(one.backbone, images, one.transform)
+    images = decoded(workshop.open(data, "test").first_of_each_class(each), trained.transform.stored_size)
+    return images, embed_all(trained.backbone, images, trained.transform)
 
 
 def available(workshop: Workshop, *names: str) -> list[str]:
     """The data sets of these that are at hand; at the smallest budget, if there are none, the drawn pictures."""
-    found = [name for name in names if name in workshop.data and (not workshop.given or backbones(workshop, name))]
-    if not found and workshop.budget != "tiny":
+    at_hand = [name for name in names if name in workshop.data and (not workshop.given or backbones(workshop, name))]
+    if not at_hand and workshop.budget != "tiny":
         raise InputError("this figure needs " + " or ".join(f"{DATA[name]}: --data {name}=FOLDER" for name in names))
-    return found or ["drawn"]
+    return at_hand or ["drawn"]
 
 
 def backbones(workshop: Workshop, data: str) -> list[str]:
@@ -104,13 +104,13 @@ def kde(workshop: Workshop, picture: Path) -> Drawn:
     for backbone in backbones(workshop, data):
         panels[backbone] = {}
         for group in [names] if workshop.given else [(name,) for name in names]:
-            one = contender(workshop, data, group[0], backbone)
-            images, maps = embedded(workshop, data, one, 100)
+            trained = contender(workshop, data, group[0], backbone)
+            images, maps = embedded(workshop, data, trained, 100)
             methods = {name: descriptor_method(name) for name in group}
             panels[backbone] |= sample_tau(maps, tasks_of(images, 15, 10_000), methods, count)
     draw_densities(panels, picture)
-    means = [f"{backbone}, mean of tau: " + ", ".join(f"{name} {float(tau.mean()):.4f}" for name, tau in found.items())
-             for backbone, found in panels.items()]
+    means = [f"{backbone}, mean of tau: " + ", ".join(f"{name} {float(tau.mean()):.4f}" for name, tau in taus.items())
+             for backbone, taus in panels.items()]
     return f"Density of tau over {count:,} query descriptors of {NAMES[data]}", means
 
 
@@ -120,11 +120,12 @@ def nearest_to_truth(workshop: Workshop, picture: Path) -> Drawn:
     for data in available(workshop, "miniimagenet", "cub"):
         images, maps = embedded(workshop, data, contender(workshop, data, "dmn4"))
         methods = {name: descriptor_method(name) for name in COMPARED}
-        found = true_shares(maps, tasks_of(images, 15, SPENT[workshop.budget]), methods)
-        columns[NAMES[data]] = {name: accuracy_of(values[None]) for name, values in found.items()}
+        shares = true_shares(maps, tasks_of(images, 15, SPENT[workshop.budget]), methods)
+        columns[NAMES[data]] = {name: accuracy_of(values[None]) for name, values in shares.items()}
     draw_shares(columns, 5, picture)
     return "Kept descriptors that are nearest to the true class, 5-way 1-shot (Conv-4)", [
-        f"{data}: " + ", ".join(f"{name} {one} %" for name, one in found.items()) for data, found in columns.items()]
+        f"{data}: " + ", ".join(f"{name} {accuracy} %" for name, accuracy in accuracies.items())
+        for data, accuracies in columns.items()]
 
 
 def clutter(workshop: Workshop, picture: Path) -> Drawn:
@@ -132,11 +133,11 @@ def clutter(workshop: Workshop, picture: Path) -> Drawn:
     weights = load_trained(str(workshop.weights(plan_for("tiny", "drawn", "dmn4"))))
     contenders = {name: weights.with_method(name) for name in (*COMPARED, "protonet")}
     protocol = Protocol(episodes=SPENT[workshop.budget])
-    found = clutter_accuracies(contenders, CLUTTER, protocol, weights.transform.size, shown=workshop.shown)
-    accuracies = {share: {name: one.accuracy(name) for name in contenders} for share, one in found.items()}
+    measured = clutter_accuracies(contenders, CLUTTER, protocol, weights.transform.size, shown=workshop.shown)
+    accuracies = {share: {name: results.accuracy(name) for name in contenders} for share, results in measured.items()}
     draw_clutter_curves(accuracies, picture)
     return "Accuracy against clutter, drawn objects, 5-way 1-shot (Conv-4, a quarter as wide, 32-pixel images)", [
-        f"clutter {share:.0%}: " + ", ".join(f"{name} {one} %" for name, one in each.items())
+        f"clutter {share:.0%}: " + ", ".join(f"{name} {accuracy} %" for name, accuracy in each.items())
         for share, each in accuracies.items()]
 
 
@@ -144,24 +145,24 @@ def receptive_field(workshop: Workshop, picture: Path) -> Drawn:
     """What the kept descriptors see, and what their partners see, in two tasks of each data set."""
     panes = {}
     for data in available(workshop, "miniimagenet", "cub"):
-        one = contender(workshop, data, "mn4")
-        images = decoded(workshop.open(data, "test"), one.transform.stored_size)
-        panes[NAMES[data]] = [receptive_task(one, images, task) for task in tasks_of(images, 1, 2)]
+        trained = contender(workshop, data, "mn4")
+        images = decoded(workshop.open(data, "test"), trained.transform.stored_size)
+        panes[NAMES[data]] = [receptive_task(trained, images, task) for task in tasks_of(images, 1, 2)]
     draw_receptive(panes, picture)
     return "Receptive fields of what MN4 keeps (Conv-4); the true class is framed", []
 
 
-def receptive_task(one: Contender, images: ImageSet, episode: Episode) -> Task:
+def receptive_task(trained: Contender, images: ImageSet, episode: Episode) -> Task:
     """One query of a one-shot task, with the heat maps of what was kept."""
     chosen = episode.number % len(episode.query)
-    support, query = (one.transform(pictures(images, rows)) for rows in (episode.support, episode.query[[chosen]]))
+    support, query = (trained.transform(pictures(images, rows)) for rows in (episode.support, episode.query[[chosen]]))
     with torch.no_grad():
-        maps, asked = one.backbone(support), one.backbone(query)[0]
-    why = explain_maps(one.method, maps, episode.support_labels, asked, name="mn4")
+        maps, query_map = trained.backbone(support), trained.backbone(query)[0]
+    why = explain_maps(trained.method, maps, episode.support_labels, query_map, name="mn4")
     return Task(np.array(images.pixels[int(episode.query[chosen])]),
                 [np.array(images.pixels[row]) for row in episode.support.tolist()],
                 [images.classes[label] for label in episode.classes], int(episode.query_labels[chosen]),
-                **field_maps(one.backbone, support, query[0], why))
+                **field_maps(trained.backbone, support, query[0], why))
 
 
 # -------------------------------------------------------------------------------------------------------------- pages
@@ -179,7 +180,7 @@ def write_figure(draw: Callable[[Workshop, Path], Drawn], workshop: Workshop, na
     spent = ", ".join(f"{name}: {weights}" for name, weights in workshop.given.items())
     notes = [*lines, f"weights: {spent}" if spent else f"budget: {workshop.budget}"]
     notes += [] if workshop.data else ["drawn objects, not photographs"]
-    text = [f"# {title}", "", f"![{title}]({picture.name})", "", *(f"- {one}" for one in notes), ""]
+    text = [f"# {title}", "", f"![{title}]({picture.name})", "", *(f"- {note}" for note in notes), ""]
     write_file(path, "\n".join(text))
     inside = f"data:image/png;base64,{base64.b64encode(picture.read_bytes()).decode()}"
     write_file(path.with_suffix(".html"), render("measured.html", title=title, picture=inside, grid=[], notes=notes))

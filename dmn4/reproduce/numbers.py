@@ -31,19 +31,19 @@ def match_episode(maps: MapStore, episode: Episode) -> Matches:
 def sample_tau(maps: MapStore, episodes: Iterable[Episode], methods: DescriptorMethods, count: int = 50_000,
                seed: int = 0) -> dict[str, Tensor]:
     """tau of `count` query descriptors that each method keeps, from as many episodes as that takes: (count,) each."""
-    found: dict[str, list[Tensor]] = {name: [] for name in methods}
+    taus: dict[str, list[Tensor]] = {name: [] for name in methods}
     for episode in episodes:
         matches = match_episode(maps, episode)
         tau = relative_closeness(matches.class_best)                                             # (Q, M)
         for name, method in methods.items():
-            found[name].append(tau[method.keep(matches)])
-        if all(sum(map(len, parts)) >= count for parts in found.values()):
+            taus[name].append(tau[method.keep(matches)])
+        if all(sum(map(len, parts)) >= count for parts in taus.values()):
             break
     else:
-        fewest = min((sum(map(len, parts)) for parts in found.values()), default=0)
+        fewest = min((sum(map(len, parts)) for parts in taus.values()), default=0)
         raise InputError(f"the episodes hold {fewest} kept descriptors; {count} were asked for: give more episodes")
     generator = torch.Generator().manual_seed(seed)
-    return {name: pick(torch.cat(parts), count, generator) for name, parts in found.items()}
+    return {name: pick(torch.cat(parts), count, generator) for name, parts in taus.items()}
 
 
 def pick(values: Tensor, count: int, generator: torch.Generator) -> Tensor:
@@ -53,13 +53,13 @@ def pick(values: Tensor, count: int, generator: torch.Generator) -> Tensor:
 
 def true_shares(maps: MapStore, episodes: Iterable[Episode], methods: DescriptorMethods) -> dict[str, np.ndarray]:
     """Which share of what a method keeps is nearest to the true class, episode by episode: (episodes,) each."""
-    found: dict[str, list[float]] = {name: [] for name in methods}
+    shares: dict[str, list[float]] = {name: [] for name in methods}
     for episode in episodes:
         matches = match_episode(maps, episode)
         hits = matches.winner == episode.query_labels[:, None]                                   # (Q, M)
         for name, method in methods.items():
-            found[name].append(float(hits[method.keep(matches)].float().mean()))
-    return {name: np.array(values) for name, values in found.items()}
+            shares[name].append(float(hits[method.keep(matches)].float().mean()))
+    return {name: np.array(values) for name, values in shares.items()}
 
 
 class Cloud(NamedTuple):
@@ -92,8 +92,8 @@ def purity(descriptors: Tensor, image: Tensor, labels: Tensor, neighbours: int =
     """
     cosines = (descriptors @ descriptors.T).masked_fill(image[:, None] == image, -torch.inf)     # (n, n)
     nearest, places = cosines.topk(min(neighbours, len(cosines)), dim=1)                         # (n, neighbours)
-    found = nearest.isfinite()
-    return float((labels[image[places]] == labels[image][:, None])[found].float().mean())
+    comparable = nearest.isfinite()
+    return float((labels[image[places]] == labels[image][:, None])[comparable].float().mean())
 
 
 def clutter_accuracies(contenders: Mapping[str, Contender], shares: Iterable[float], protocol: Protocol,

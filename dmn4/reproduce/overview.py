@@ -24,8 +24,8 @@ def write_overview(path: Path, sheet: Sheet, budget: str, pictures: Mapping[str,
     """Write the table of plans to `path` (.md) and, beside it, as HTML; `pictures` counts the data that is at hand."""
     known = PICTURES | dict(pictures)
     grid = [HEADER, *(row(cell, sheet, budget, known) for cell in sheet.cells)]
-    plans = {one for cell in sheet.cells for one in stages(cell.plan)}
-    hours = [found for one in plans if (found := stage_hours(*one, known)) is not None]
+    plans = {stage for cell in sheet.cells for stage in stages(cell.plan)}
+    hours = [needed for stage in plans if (needed := stage_hours(*stage, known)) is not None]
     notes = ["hours: those of the backbone, forward and back over every picture of the training, from one step of "
              f"{TIMED} pictures on {torch.get_num_threads()} threads of this machine; heads, validation and test come "
              "on top; -: the number of training pictures is not known here, give --data",
@@ -37,8 +37,8 @@ def write_overview(path: Path, sheet: Sheet, budget: str, pictures: Mapping[str,
 def row(cell: Cell, sheet: Sheet, budget: str, pictures: Mapping[str, int]) -> list[str]:
     """One cell of a table in words."""
     protocol, plan = sheet.protocol(budget, cell.shots), cell.plan
-    found = [stage_hours(*one, pictures) for one in stages(plan)]
-    hours = "-" if any(one is None for one in found) else f"{sum(filter(None, found)):,.1f}"
+    stage_times = [stage_hours(*stage, pictures) for stage in stages(plan)]
+    hours = "-" if any(time is None for time in stage_times) else f"{sum(filter(None, stage_times)):,.1f}"
     test = f"{protocol.ways}-way {protocol.shots}-shot, {protocol.episodes:,} x {protocol.repeats}"
     return [f"{cell.row}, {cell.column}", in_words(plan.pretraining) + " taught by its twin" * bool(plan.teacher),
             in_words(plan.training), tasks(plan.training), f"{cell.method}, {test}", hours]

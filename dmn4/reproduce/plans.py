@@ -54,7 +54,8 @@ class Plan:
 
 def changed(recipe: Recipe) -> dict[str, Any]:
     """The settings of a recipe that are not the defaults."""
-    return {one.name: getattr(recipe, one.name) for one in fields(recipe) if getattr(recipe, one.name) != one.default}
+    return {field.name: getattr(recipe, field.name) for field in fields(recipe)
+            if getattr(recipe, field.name) != field.default}
 
 
 def plan_for(budget: str, data: str, method: str, shots: int = 1, backbone: str = "conv4", options: str = "") -> Plan:
@@ -68,9 +69,9 @@ def plan_for(budget: str, data: str, method: str, shots: int = 1, backbone: str 
 def first_stage(budget: str, data: str, method: str, backbone: str, options: str) -> Pretraining | None:
     """Classification, where the budget or the method has such a stage."""
     name = method.split(":")[0]
-    own = next((PRETRAINING[one] for one in names(name, backbone, data) if one in PRETRAINING), None)
-    if budget == "paper" and (own or f"{name}-{backbone}" in TRAINING):                   # as its own paper has it
-        return own
+    published = next((PRETRAINING[key] for key in names(name, backbone, data) if key in PRETRAINING), None)
+    if budget == "paper" and (published or f"{name}-{backbone}" in TRAINING):             # as its own paper has it
+        return published
     known = FIRST_STAGE.get((budget, backbone), "conv4-cpu" if name in WITHOUT_EPISODES else "")
     if not known:
         return None
@@ -83,10 +84,10 @@ def second_stage(budget: str, data: str, method: str, shots: int, backbone: str,
     """Episodes; the backbone's options come with the weights of a first stage, so they are given only without one."""
     name, _, method_options = method.partition(":")
     if budget == "paper":
-        own = next((TRAINING[one] for one in names(name, backbone, data, shots) if one in TRAINING), None)
-        if own:                                                                           # as its own paper has it
-            return own
-        recipe = next(TRAINING[one] for one in names("", backbone, data, shots) if one in TRAINING)
+        published = next((TRAINING[key] for key in names(name, backbone, data, shots) if key in TRAINING), None)
+        if published:                                                                     # as its own paper has it
+            return published
+        recipe = next(TRAINING[key] for key in names("", backbone, data, shots) if key in TRAINING)
     else:
         recipe = TRAINING[{"cpu": "conv4-cpu", "tiny": "tiny"}[budget]]
     if budget == "cpu":
@@ -106,5 +107,5 @@ def names(method: str, backbone: str, data: str, shots: int = 1) -> Iterator[str
 
 def joined(*options: str) -> str:
     """Options one after another; a later one replaces an earlier one of the same name."""
-    found = dict(one.split("=", 1) for text in options for one in text.split(",") if one)
-    return ",".join(f"{name}={value}" for name, value in found.items())
+    values = dict(setting.split("=", 1) for text in options for setting in text.split(",") if setting)
+    return ",".join(f"{name}={value}" for name, value in values.items())

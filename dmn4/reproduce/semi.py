@@ -23,7 +23,7 @@ from .figures import Drawn, available, embedded, write_figure
 from .page import write_page
 from .plans import CHOSEN, Plan
 from .published import SEMI
-from .sheets import DATA, Cell, Found, Sheet
+from .sheets import DATA, Cell, Measured, Sheet
 from .workshop import Entry, Workshop, finished
 
 LABELLED = 0.4
@@ -61,10 +61,10 @@ def schedule(budget: str, data: str, method: str, shots: int, strange: bool, see
 def episodes_for(budget: str, method: str, shots: int) -> Training:
     """The episodes of a budget; in all of them every episode is embedded by itself, with its unlabelled images."""
     if budget == "paper":                                    # Sec. 4.5 or, for a rival, its own paper
-        own = f"{method}-conv4" if f"{method}-conv4" in TRAINING else "mn4-semi-conv4"
-        five = f"{own}-5shot"
-        return TRAINING[own] if shots == 1 else TRAINING.get(five) or replace(
-            TRAINING[own], shots=5, queries=10, validate_shots=5)
+        recipe = f"{method}-conv4" if f"{method}-conv4" in TRAINING else "mn4-semi-conv4"
+        five = f"{recipe}-5shot"
+        return TRAINING[recipe] if shots == 1 else TRAINING.get(five) or replace(
+            TRAINING[recipe], shots=5, queries=10, validate_shots=5)
     if budget == "tiny":
         return replace(TRAINING["tiny"], shots=shots, queries=7 if shots == 1 else 3, epochs=2)
     return replace(TRAINING["conv4-cpu"], epochs=2, episodes=200, step_episodes=2, batch_classes=0, batch_images=0,
@@ -109,7 +109,7 @@ def written(method: str, strange: bool) -> str:
     return f"{method}:distractors=1" if method == "dsn-semi" and strange else method
 
 
-def measure(workshop: Workshop, data: str, method: str, shots: int, strange: bool, seed: int) -> Found:
+def measure(workshop: Workshop, data: str, method: str, shots: int, strange: bool, seed: int) -> Measured:
     """The number of one method on one split; those done are read. All methods see the same episodes."""
     plan = schedule(workshop.budget, data, method, shots, strange, seed)
     card = workshop.out / "cards" / f"{plan.key}-{shots}shot{'-strange' * strange}" / "card.json"
@@ -117,14 +117,14 @@ def measure(workshop: Workshop, data: str, method: str, shots: int, strange: boo
         contender = load_trained(str(weights(workshop, plan))).with_method(written(method, strange))
         evaluate(workshop.open(data, "test"), {method: contender}, protocol_of(workshop.budget, shots, strange, seed),
                  card.parent, resume=True, shown=workshop.shown)
-    return Found.on(card, [method])[method]
+    return Measured.on(card, [method])[method]
 
 
-def mean_of(splits: Sequence[Found]) -> Found:
+def mean_of(splits: Sequence[Measured]) -> Measured:
     """The mean of the means and of the half-widths over all splits, with all cards."""
-    numbers = [one.accuracy for one in splits if one.accuracy]
-    return Found(Accuracy(float(np.mean([one.mean for one in numbers])),
-                          float(np.mean([one.half_width for one in numbers]))), ", ".join(one.card for one in splits))
+    numbers = [split.accuracy for split in splits if split.accuracy]
+    mean, half_width = np.mean([(accuracy.mean, accuracy.half_width) for accuracy in numbers], axis=0).tolist()
+    return Measured(Accuracy(mean, half_width), ", ".join(split.card for split in splits))
 
 
 def make_sheet(budget: str) -> Sheet:
@@ -144,16 +144,16 @@ def column_name(shots: int, strange: bool) -> str:
 
 def write_semi(workshop: Workshop, name: str) -> Path:
     """Measure the table column by column, and write the page after each number; returns the Markdown file."""
-    sheet, found, budget = make_sheet(workshop.budget), dict[Cell, Found](), workshop.budget
+    sheet, measured, budget = make_sheet(workshop.budget), dict[Cell, Measured](), workshop.budget
     path, drawn = workshop.out / f"{name}-{budget}.md", workshop.stands_in("miniimagenet")
     for shots, strange in COLUMNS:
         for cell in [cell for cell in sheet.cells if cell.column == column_name(shots, strange)]:
-            found[cell] = Found(reason=f"needs {DATA['miniimagenet']}: give --data miniimagenet=FOLDER")
+            measured[cell] = Measured(reason=f"needs {DATA['miniimagenet']}: give --data miniimagenet=FOLDER")
             if drawn or "miniimagenet" in workshop.data:
                 data = "drawn" if drawn else "miniimagenet"
-                found[cell] = mean_of([measure(workshop, data, cell.method, shots, strange, seed)
+                measured[cell] = mean_of([measure(workshop, data, cell.method, shots, strange, seed)
                                        for seed in range(SPLITS[budget])])
-            write_page(path, sheet, found, budget, ("miniimagenet",) if drawn else ())
+            write_page(path, sheet, measured, budget, ("miniimagenet",) if drawn else ())
     return path
 
 
@@ -162,19 +162,20 @@ def write_semi(workshop: Workshop, name: str) -> Path:
 def adoption(workshop: Workshop, picture: Path) -> Drawn:
     """What the classes of a one-shot task adopt with MN4-semi, distractors among the unlabelled images."""
     data, = available(workshop, "miniimagenet")
-    one = load_trained(str(weights(workshop, schedule(workshop.budget, data, "mn4-semi", 1, True, 0)))).with_method()
-    assert isinstance(one.method, AdoptingMethod)
-    images, maps = embedded(workshop, data, one)
+    plan = schedule(workshop.budget, data, "mn4-semi", 1, True, 0)
+    trained = load_trained(str(weights(workshop, plan))).with_method()
+    assert isinstance(trained.method, AdoptingMethod)
+    images, maps = embedded(workshop, data, trained)
     episodes = list(islice(protocol_of(workshop.budget, 1, True, 0).draw(images.labels), 20))
     first, truth = episodes[0], true_classes(episodes[0], images.labels)
     height, width = maps[first.support].shape[2:]
-    draw_adopted(adopted_in(first, maps, one.method), pictures(images, first.unlabelled).numpy(), truth,
+    draw_adopted(adopted_in(first, maps, trained.method), pictures(images, first.unlabelled).numpy(), truth,
                  (height, width), [images.classes[label] for label in first.classes], picture)
-    counts = torch.stack([tally(adopted_in(one_task, maps, one.method), true_classes(one_task, images.labels), 5)
+    counts = torch.stack([tally(adopted_in(one_task, maps, trained.method), true_classes(one_task, images.labels), 5)
                           for one_task in episodes]).sum((0, 1))                                       # (3,)
-    own, other, strange = (counts / counts.sum()).tolist()
+    right, other, strange = (counts / counts.sum()).tolist()
     return "What classes adopt from unlabelled pictures (MN4-semi, Conv-4, 1 shot)", [
-        f"of the {int(counts.sum()):,} descriptors adopted in {len(episodes)} tasks {own:.1%} came from pictures of "
+        f"of the {int(counts.sum()):,} descriptors adopted in {len(episodes)} tasks {right:.1%} came from pictures of "
         f"the class that took them, {other:.1%} of another class of the task, {strange:.1%} of distractors",
         f"by chance: {TESTED / len(truth):.1%}, {4 * TESTED / len(truth):.1%}, {1 - 5 * TESTED / len(truth):.1%}",
         "the picture shows the first task: frames are adopted patches, their colour the class that took them"]

@@ -49,7 +49,7 @@ class Sheet:
 
 
 @dataclass(frozen=True)
-class Found:
+class Measured:
     """What became of a cell: a number and its card, or the reason why there is none."""
 
     accuracy: Accuracy | None = None
@@ -57,7 +57,7 @@ class Found:
     reason: str = ""
 
     @classmethod
-    def on(cls, card: Path, methods: Sequence[str]) -> "dict[str, Found]":
+    def on(cls, card: Path, methods: Sequence[str]) -> "dict[str, Measured]":
         """The numbers of these methods on a result card."""
         results = read_card(card).get("results", {})
         missing = next((method for method in methods if method not in results), None)

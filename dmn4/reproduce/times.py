@@ -52,18 +52,18 @@ def runners(shots: int) -> dict[str, Callable[[], Any]]:
     torch.manual_seed(0)
     labels = torch.arange(5).repeat_interleave(shots)
     images = torch.rand(len(labels) + 75, 3, 84, 84)
-    found: dict[str, Callable[[], Any]] = {"floor": partial(torch.mm, torch.rand(1024, 1024), torch.rand(1024, 1024))}
+    runs: dict[str, Callable[[], Any]] = {"floor": partial(torch.mm, torch.rand(1024, 1024), torch.rand(1024, 1024))}
     for name in dict.fromkeys(row.backbone for row in ROWS):
         backbone = build_backbone(name).eval()
-        found[name] = partial(without_graph, backbone, images)
+        runs[name] = partial(without_graph, backbone, images)
         with torch.no_grad():
             maps = backbone(images)
         episode = maps[: len(labels)], labels, maps[len(labels) :]
         for row in ROWS:
             if row.backbone == name:
                 for part in parts(row.method, shots):
-                    found[f"{row.method} {name} {part}"] = partial(without_graph, head(row.method, part), *episode)
-    return found
+                    runs[f"{row.method} {name} {part}"] = partial(without_graph, head(row.method, part), *episode)
+    return runs
 
 
 def parts(method: str, shots: int) -> list[str]:
@@ -114,19 +114,19 @@ def median_of(seconds: Sequence[float]) -> Time:
 
 def is_settled(figure: Figures) -> bool:
     """Whether a median is known well enough; who takes so long that it runs once a race is not waited for."""
-    found = median_of(figure.seconds)
-    return found.spread <= SETTLED * found.middle or figure.seconds[0] > LONG
+    median = median_of(figure.seconds)
+    return median.spread <= SETTLED * median.middle or figure.seconds[0] > LONG
 
 
 def time_all(runners: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, Figures]:
     """Races of all runners until every median is settled, but no more than RACES."""
-    found = {name: Figures() for name in runners}
+    figures = {name: Figures() for name in runners}
     for _ in range(RACES):
         for name, figure in race(dict(runners), rounds).items():
-            found[name].seconds += figure.seconds
-        if all(is_settled(figure) for figure in found.values()):
+            figures[name].seconds += figure.seconds
+        if all(is_settled(figure) for figure in figures.values()):
             break
-    return found
+    return figures
 
 
 def head_time(figures: Mapping[str, Figures], method: str, backbone: str) -> Time:
@@ -151,8 +151,8 @@ def extrapolate(counts: Sequence[int], seconds: Sequence[float], wanted: int) ->
 def ratios(figures: Mapping[str, Figures], row: Row) -> tuple[Time, Time]:
     """Time over DN4's, head alone and backbone with head."""
     alone, base = head_time(figures, row.method, row.backbone), head_time(figures, "dn4", row.beside)
-    own, beside = (median_of(figures[name].seconds) for name in (row.backbone, row.beside))
-    return alone / base, (alone + own) / (base + beside)
+    backbone, beside = (median_of(figures[name].seconds) for name in (row.backbone, row.beside))
+    return alone / base, (alone + backbone) / (base + beside)
 
 
 def cells(figures: Mapping[str, Figures], row: Row, column: int) -> list[str]:
@@ -171,7 +171,7 @@ def run(workshop: Workshop, name: str) -> Path:
     grid += [[row.method, row.backbone, *cells(figures[1], row, 0), *cells(figures[5], row, 1)] for row in ROWS]
     path = workshop.out / f"{name}-{workshop.budget}.md"
     write_json(path.with_suffix(".json"), {"machine": about, "rounds": rounds, "shots": {
-        shots: {one: asdict(figure) for one, figure in found.items()} for shots, found in figures.items()}})
+        shots: {runner: asdict(figure) for runner, figure in timed.items()} for shots, timed in figures.items()}})
     notes = ["time over DN4's on the same backbone (Conv-4 5 x 5: over DN4's on 19 x 19); 5 ways, 75 queries",
              "the paper times backbone and head, on hardware it does not name; here both run on the CPU",
              f"±: half of the 95 % interval of the median; up to {RACES} races of {rounds} rounds, until that is "

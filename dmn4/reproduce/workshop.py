@@ -18,7 +18,7 @@ from ..training.train import train
 from .overview import write_overview
 from .page import write_page
 from .plans import Plan
-from .sheets import DATA, Cell, Found, Sheet
+from .sheets import DATA, Cell, Measured, Sheet
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,13 @@ class Workshop:
             finished(train(images, folder, after, val=val, resume=True, shown=self.shown))
         return folder
 
-    def measure(self, plan: Plan, protocol: Protocol, methods: Sequence[str]) -> dict[str, Found]:
+    def measure(self, plan: Plan, protocol: Protocol, methods: Sequence[str]) -> dict[str, Measured]:
         """The numbers of some methods on the weights of one plan, all on the same episodes; those done are read."""
         if self.stands_in(plan.data):
             plan = replace(plan, data="drawn")
         elif plan.data not in self.data:
             reason = f"needs {DATA[plan.data]}: give --data {plan.data}=FOLDER"
-            return {method: Found(reason=reason) for method in methods}
+            return {method: Measured(reason=reason) for method in methods}
         who = hashlib.sha256(repr((methods, protocol)).encode()).hexdigest()[:6]
         card = self.out / "cards" / f"{plan.key}-{protocol.shots}shot-{who}" / "card.json"
         if not card.exists():
@@ -76,7 +76,7 @@ class Workshop:
             evaluate(self.open(plan.data, "test"), {method: trained.with_method(method) for method in methods},
                      protocol, card.parent, resume=True, shown=self.shown,
                      base=self.open(plan.data, "train") if adapts else None)
-        return Found.on(card, methods)
+        return Measured.on(card, methods)
 
 
 def finished(run: Run) -> None:
@@ -111,7 +111,7 @@ def plan_table(workshop: Workshop, name: str, entry: Entry) -> Path:
 
 def measure_sheet(make: Callable[[str], Sheet], workshop: Workshop, name: str) -> Path:
     """Measure the cells of a table, plan by plan, and write the page after each; returns the Markdown file."""
-    sheet, found = make(workshop.budget), dict[Cell, Found]()
+    sheet, measured = make(workshop.budget), dict[Cell, Measured]()
     path = workshop.out / f"{name}-{workshop.budget}.md"
     groups: dict[tuple[Plan, int], list[Cell]] = {}
     for cell in sheet.cells:
@@ -120,6 +120,6 @@ def measure_sheet(make: Callable[[str], Sheet], workshop: Workshop, name: str) -
     for (plan, shots), cells in groups.items():
         protocol = sheet.protocol(workshop.budget, shots)
         numbers = workshop.measure(plan, protocol, list(dict.fromkeys(cell.method for cell in cells)))
-        found |= {cell: numbers[cell.method] for cell in cells}
-        write_page(path, sheet, found, workshop.budget, drawn)
+        measured |= {cell: numbers[cell.method] for cell in cells}
+        write_page(path, sheet, measured, workshop.budget, drawn)
     return path

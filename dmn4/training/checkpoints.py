@@ -67,15 +67,15 @@ def average_backbones(sources: Sequence[Path], path: Path) -> None:
     wanted = form(first, about)
     if not wanted["backbone"]:
         raise InputError(f"{str(files[0])!r} holds the state of a training; give its folder, or backbone.safetensors")
-    for file, found in zip(files, (form(*one) for one in loaded), strict=True):
-        for fact in wanted | found:
-            if found.get(fact) != wanted.get(fact):
-                raise InputError(f"{str(file)!r} has {fact} {found.get(fact)!r}, {str(files[0])!r} "
+    for file, facts in zip(files, (form(*backbone) for backbone in loaded), strict=True):
+        for fact in wanted | facts:
+            if facts.get(fact) != wanted.get(fact):
+                raise InputError(f"{str(file)!r} has {fact} {facts.get(fact)!r}, {str(files[0])!r} "
                                  f"{wanted.get(fact)!r}: only weights of one network can be averaged")
-    means = {name: torch.stack([tensors[name].double() for tensors, _ in loaded]).mean(0).to(one.dtype)
-             for name, one in first.items()}
-    own = {fact: text for fact, text in about.items() if fact not in ("epoch", "val")}        # of one training alone
-    save_tensors(path, means, own | {"mean_of": [str(source) for source in sources]})
+    means = {name: torch.stack([tensors[name].double() for tensors, _ in loaded]).mean(0).to(tensor.dtype)
+             for name, tensor in first.items()}
+    shared = {fact: text for fact, text in about.items() if fact not in ("epoch", "val")}     # of one training alone
+    save_tensors(path, means, shared | {"mean_of": [str(source) for source in sources]})
 
 
 def form(tensors: Mapping[str, Tensor], about: Mapping[str, str]) -> dict[str, Any]:

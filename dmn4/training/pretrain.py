@@ -122,14 +122,14 @@ def load_network(folder: Path) -> PretrainingNetwork:
 def classification_loss(logits: Logits, labels: Tensor, recipe: Pretraining, taught: Logits | None = None) -> Tensor:
     """Weighted sum of the losses at every location and on the mean; a teacher gives a share of each."""
     total = torch.zeros((), device=labels.device)
-    for weight, said, told in ((recipe.dense, logits.dense, taught and taught.dense),
-                               (recipe.pooled, logits.pooled, taught and taught.pooled)):
-        if weight and said is not None:
-            rows = said.flatten(0, -2)                                                   # (rows, classes)
+    for weight, answer, target in ((recipe.dense, logits.dense, taught and taught.dense),
+                                   (recipe.pooled, logits.pooled, taught and taught.pooled)):
+        if weight and answer is not None:
+            rows = answer.flatten(0, -2)                                                 # (rows, classes)
             true = labels.repeat_interleave(len(rows) // len(labels))                    # (rows,)
             loss = F.cross_entropy(rows, true, label_smoothing=recipe.smoothing)
-            if told is not None:
-                far = distillation(rows, told.flatten(0, -2), recipe.distill_temperature)
+            if target is not None:
+                far = distillation(rows, target.flatten(0, -2), recipe.distill_temperature)
                 loss = torch.lerp(loss, far, recipe.distill)
             total = total + weight * loss
     return total

@@ -157,13 +157,13 @@ class Meter:
         return row
 
 
-def check_settings(folder: Path, found: dict[str, Any], wanted: Mapping[str, Any]) -> None:
+def check_settings(folder: Path, stored: dict[str, Any], wanted: Mapping[str, Any]) -> None:
     """Raise an InputError that names the first setting in which a run folder differs from what is asked for.
 
     A setting that the folder does not know yet, because it is newer than the run, cannot differ.
     """
-    recipe = found.get("recipe", {})
-    before = found | (recipe if isinstance(recipe, dict) else {"recipe of another form": recipe})
+    recipe = stored.get("recipe", {})
+    before = stored | (recipe if isinstance(recipe, dict) else {"recipe of another form": recipe})
     now = {**wanted, **wanted.get("recipe", {})}
     for name in sorted(before, key=lambda name: name != "data"):      # the data first: it explains the rest
         if name != "recipe" and before[name] != now.get(name):

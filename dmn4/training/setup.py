@@ -47,10 +47,10 @@ def start_backbone(recipe: Recipe) -> Backbone:
 def start_optimizer(recipe: Recipe, network: nn.Module, apart: nn.Module | None = None,
                     factor: float = 1.0) -> torch.optim.Optimizer:
     """The recipe's optimiser over all that learns in the network; `apart`, a part of it, at `factor` times the rate."""
-    own = {id(parameter) for parameter in apart.parameters()} if apart else set()
+    apart_ids = {id(parameter) for parameter in apart.parameters()} if apart else set()
     learning = [parameter for parameter in network.parameters() if parameter.requires_grad]
-    groups = [{"params": [one for one in learning if id(one) not in own], "factor": 1.0},
-              {"params": [one for one in learning if id(one) in own], "factor": factor}]
+    groups = [{"params": [parameter for parameter in learning if id(parameter) not in apart_ids], "factor": 1.0},
+              {"params": [parameter for parameter in learning if id(parameter) in apart_ids], "factor": factor}]
     groups = [group for group in groups if group["params"]]
     kind = choose("optimizer", recipe.optimizer, OPTIMIZERS)
     if kind == "sgd":

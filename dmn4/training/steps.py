@@ -84,12 +84,12 @@ def inside(rng: np.random.Generator, recipe: Training, support: int) -> Episode:
     """An episode over a batch whose first `support` images, class-major, are support images."""
     classes = rng.permutation(recipe.batch_classes)[: recipe.ways]                        # (N,)
 
-    def some(room: int, count: int) -> tuple[Tensor, Tensor]:
+    def draw(room: int, count: int) -> tuple[Tensor, Tensor]:
         places = np.stack([label * room + rng.choice(room, count, replace=False) for label in classes])     # (N, count)
         return torch.from_numpy(places).flatten(), torch.arange(recipe.ways).repeat_interleave(count)
 
-    shots, labels = some(recipe.batch_support, recipe.shots)
-    queries, query_labels = some(recipe.batch_images - recipe.batch_support, recipe.queries)
+    shots, labels = draw(recipe.batch_support, recipe.shots)
+    queries, query_labels = draw(recipe.batch_images - recipe.batch_support, recipe.queries)
     return Episode(shots, labels, support + queries, query_labels, tuple(classes.tolist()))
 
 

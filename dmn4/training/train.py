@@ -88,7 +88,7 @@ class EpisodeLoss(nn.Module):
         assert compares_descriptors(method)
         pairs = match_pairs(method, maps[:support], maps[support:])
         rows, query, truth = (torch.stack(column) for column in zip(
-            *((one.support, one.query - support, one.query_labels) for one in episodes), strict=True))
+            *((episode.support, episode.query - support, episode.query_labels) for episode in episodes), strict=True))
         scores, kept = score_shared(method, pairs, rows, episodes[0].support_labels, query)          # (E, q, N)
         loss = method.loss(scores.flatten(0, 1), truth.flatten(), self.smoothing)
         return Outcome(loss, (scores.argmax(2) == truth).float().mean(), kept.float().mean())

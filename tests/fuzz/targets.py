@@ -27,7 +27,7 @@ from dmn4.files import save_tensors
 from dmn4.images import read_image
 from dmn4.methods import build_method
 from dmn4.recipes import Pretraining, Training
-from dmn4.reproduce.sheets import Found
+from dmn4.reproduce.sheets import Measured
 from dmn4.sorting.cells import read_table, table_text
 from dmn4.training.cards import write_card
 from dmn4.training.checkpoints import save_backbone, save_model, save_state
@@ -165,7 +165,7 @@ def cards() -> list[bytes]:
 
 def use_card(path: Path) -> None:
     """What `dmn4 reproduce` does with the card of a cell that is done."""
-    Found.on(path, ["dmn4"])
+    Measured.on(path, ["dmn4"])
 
 
 RECIPE = Pretraining(backbone_options="width=0.125", size=24)

@@ -102,15 +102,15 @@ def name_rows(sheet: Sheet, explanation: Explanation, order: list[int], colours:
 
 def most_chosen(explanation: Explanation, label: int, pictures: int) -> list[int]:
     """The support pictures of a class, those with the most partners first."""
-    own = [image for image in (explanation.support_labels == label).nonzero()[:, 0].tolist() if image < pictures]
-    counts = {image: sum(pair.tau for pair in explanation.pairs(label) if pair.image == image) for image in own}
-    return sorted(own, key=lambda image: -counts[image])
+    of_class = [image for image in (explanation.support_labels == label).nonzero()[:, 0].tolist() if image < pictures]
+    counts = {image: sum(pair.tau for pair in explanation.pairs(label) if pair.image == image) for image in of_class}
+    return sorted(of_class, key=lambda image: -counts[image])
 
 
 def draw_pairs(sheet: Sheet, explanation: Explanation, query: Box, shown: list[Shown],
                colours: dict[int, Colour]) -> None:
     """A dot on every kept place; lines to the partners of those with the largest leads, the largest on top."""
-    boxes, pairs = {one.image: one.box for one in shown}, explanation.pairs()
+    boxes, pairs = {pane.image: pane.box for pane in shown}, explanation.pairs()
     largest = max([pair.tau for pair in pairs], default=1.0) or 1.0
     for pair in reversed(pairs):
         colour = colours.get(pair.label, OTHER)
@@ -156,8 +156,8 @@ def bars(explanation: Explanation) -> tuple[np.ndarray, np.ndarray, str]:
     Beside a linear head the two parts of the score are shown, otherwise what the choice of patches changes.
     """
     if explanation.shares is not None:
-        one = torch.ones(1)
-        return (mean_lead(explanation.scores, one), mean_lead(explanation.head, one),
+        share = torch.ones(1)
+        return (mean_lead(explanation.scores, share), mean_lead(explanation.head, share),
                 "full, patches and the picture as a whole; hollow, the picture as a whole alone")
     return (mean_lead(explanation.scores, explanation.kept),
             mean_lead(explanation.scores_before, explanation.masks["dn4"]),

@@ -34,27 +34,27 @@ class Task:
 def field_maps(backbone: nn.Module, support: Tensor, query: Tensor, explanation: Explanation) -> dict[str, Tensor]:
     """m_q, m_s_c and m_q~_c of a one-shot task: (N, 3, h, w), (3, h, w) -> `query`, `support`, `back` of a Task."""
     pairs = [explanation.pairs(label) for label in range(len(explanation.classes))]
-    places = [torch.tensor([pair.place for pair in some], dtype=torch.long) for some in pairs]
-    partners = [torch.tensor([pair.partner for pair in some], dtype=torch.long) for some in pairs]
-    fields = receptive_fields(backbone, query, torch.cat(places)).split([len(some) for some in places])
+    places = [torch.tensor([pair.place for pair in group], dtype=torch.long) for group in pairs]
+    partners = [torch.tensor([pair.partner for pair in group], dtype=torch.long) for group in pairs]
+    fields = receptive_fields(backbone, query, torch.cat(places)).split([len(group) for group in places])
     return {
         "query": heat(torch.cat(fields)),
-        "support": torch.stack([heat(receptive_fields(backbone, image, some))
-                                for image, some in zip(support, partners, strict=True)]),
-        "back": torch.stack([heat(some) for some in fields]),
+        "support": torch.stack([heat(receptive_fields(backbone, image, group))
+                                for image, group in zip(support, partners, strict=True)]),
+        "back": torch.stack([heat(group) for group in fields]),
     }
 
 
 def draw_receptive(panes: Mapping[str, Sequence[Task]], path: str | Path | None = None) -> Image.Image:
     """One pane a data set, its tasks below each other; in each the true class is framed in green."""
-    tasks = max(len(some) for some in panes.values())
-    ways = max(len(task.classes) for some in panes.values() for task in some)
+    tasks = max(len(tasks_of_set) for tasks_of_set in panes.values())
+    ways = max(len(task.classes) for tasks_of_set in panes.values() for task in tasks_of_set)
     wide, tall = LABEL + (ways + 1) * (SIDE + GAP) + 2 * GAP, 3 * (SIDE + GAP) + 44
     sheet = Sheet(2 * EDGE + len(panes) * (wide + EDGE) - EDGE, 2 * EDGE + 34 + tasks * tall)
-    for column, (name, some) in enumerate(panes.items()):
+    for column, (name, tasks_of_set) in enumerate(panes.items()):
         left = EDGE + column * (wide + EDGE)
         sheet.text((left, EDGE), name, 18, bold=True)
-        for row, task in enumerate(some):
+        for row, task in enumerate(tasks_of_set):
             draw_task(sheet, task, left, EDGE + 44 + row * tall)
     picture = sheet.finished()
     if path is not None:
@@ -79,8 +79,8 @@ def draw_task(sheet: Sheet, task: Task, left: float, top: float) -> None:
         sheet.text((x + (label + 1) * (SIDE + GAP) + SIDE / 2, top), task.classes[label], 13, TRUE if true else FAINT,
                    "ma", room=SIDE, bold=true)
         shown = picture, overlay(picture, task.support[label].numpy()), overlay(query, task.back[label].numpy())
-        for row, one in enumerate(shown):
-            sheet.paste(one, cell(x, top, label + 1, row), TRUE if true else None)
+        for row, pane in enumerate(shown):
+            sheet.paste(pane, cell(x, top, label + 1, row), TRUE if true else None)
 
 
 def cell(left: float, top: float, column: int, row: int) -> Box:

@@ -31,10 +31,10 @@ def veiled(picture: Image.Image, explanation: Explanation) -> Image.Image:
     for box in corners[explanation.kept.numpy()].round().tolist():
         pen.rectangle(box, fill=255)
     edge = max(3, 2 * round(max(picture.size) / 300) + 1)                                    # pixels; an odd number
-    frame = ImageChops.subtract(voted, voted.filter(ImageFilter.MinFilter(edge)))
+    border = ImageChops.subtract(voted, voted.filter(ImageFilter.MinFilter(edge)))
     pale = Image.blend(picture.convert("L").convert("RGB"), Image.new("RGB", picture.size, "white"), PALE)
     shown = Image.composite(picture, pale, voted)
-    return Image.composite(Image.new("RGB", picture.size, "white"), shown, frame)
+    return Image.composite(Image.new("RGB", picture.size, "white"), shown, border)
 
 
 def draw_kept(explanation: Explanation, query_image: Source, path: str | Path | None = None) -> Image.Image:

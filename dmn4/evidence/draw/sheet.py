@@ -98,9 +98,9 @@ def font(size: float, bold: bool = False) -> ImageFont.FreeTypeFont:
     try:
         return ImageFont.truetype(f"DejaVuSans{'-Bold' if bold else ''}.ttf", FINE * size)
     except OSError:
-        found = ImageFont.load_default(FINE * size)
-        assert isinstance(found, ImageFont.FreeTypeFont), "Pillow was built without FreeType"
-        return found
+        typeface = ImageFont.load_default(FINE * size)
+        assert isinstance(typeface, ImageFont.FreeTypeFont), "Pillow was built without FreeType"
+        return typeface
 
 
 def shortened(words: str, letters: ImageFont.FreeTypeFont, room: float | None) -> str:
