@@ -202,7 +202,7 @@ def test_a_cache_folder_that_cannot_be_written_is_named(photos, monkeypatch):
 
 def test_a_full_disk_is_told_before_the_work(photos, monkeypatch):
     monkeypatch.setattr(entries.shutil, "disk_usage", lambda folder: SimpleNamespace(free=9))
-    with pytest.raises(InputError, match=r"decoded pictures need .* GB free; set DMN4_CACHE"):
+    with pytest.raises(InputError, match=r"an entry of the cache needs .* GB free; set DMN4_CACHE"):
         decoded(read_folder(photos), 16)
 
 
@@ -269,10 +269,10 @@ def test_a_partial_entry_in_a_cache_that_can_only_be_read_is_filled_in_memory(ph
         decoded(read_folder(photos), 16)
     opened = entries._open
 
-    def read_only(folder, mode, shape):
+    def read_only(folder, mode, names):
         if mode == "r+":
             raise PermissionError
-        return opened(folder, mode, shape)
+        return opened(folder, mode, names)
 
     monkeypatch.setattr(entries, "_open", read_only)
     with pytest.warns(UserWarning, match="left out"):

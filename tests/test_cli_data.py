@@ -56,7 +56,7 @@ def test_inspect_can_be_read_by_a_program(photos):
 def test_prepare_decodes_every_split_and_shows_the_room_it_takes(photos):
     text = run("prepare", photos, "--size", 10)
     assert "photos train: 90 images, 2 classes, fingerprint" in text
-    assert "decoded pictures take 0.1 MB in" in text
+    assert "decoded pictures and maps take 0.1 MB in" in text
     assert cached_bytes() > 180 * 10 * 10 * 3
 
 

@@ -13,8 +13,13 @@ from toy_bulk import as_folder, pictures, small_model
 import dmn4
 from dmn4 import InputError, predict_many
 from dmn4.backbones import build_backbone
+from dmn4.bulk.embed import embedder
 from dmn4.cli import main
+from dmn4.data.samples import draw_clutter
+from dmn4.episodes.maps import embed_all
+from dmn4.episodes.stored import store_maps
 from dmn4.files import load_tensors, read_json
+from dmn4.images import Transform
 from dmn4.training.checkpoints import save_backbone
 
 pytestmark = pytest.mark.cluster
@@ -38,9 +43,9 @@ def cluster():
 @pytest.fixture(scope="module")
 def home(tmp_path_factory) -> Path:
     home = tmp_path_factory.mktemp("home")
-    small_model(home)
+    small_model(home, "dmn4-linear").rename(home / "model.dmn4")
     as_folder(home / "inbox", pictures(COUNT))
-    predict_many(home / "dmn4.dmn4", home / "inbox", home / "local", workers=0, rows_per_part=20)
+    predict_many(home / "model.dmn4", home / "inbox", home / "local", workers=0, rows_per_part=20)
     return home
 
 
@@ -79,7 +84,7 @@ def test_every_row_is_there_once_and_equal_to_the_bit_whatever_dies(cluster, hom
             cluster.node = cluster.add_node(num_cpus=1, object_store_memory=100_000_000)
             events.append("a node joined")
 
-    done = predict_many(home / "dmn4.dmn4", home / "inbox", tmp_path / "out", engine="ray", address=cluster.address,
+    done = predict_many(home / "model.dmn4", home / "inbox", tmp_path / "out", engine="ray", address=cluster.address,
                         rows_per_part=20, seen=disturb)
     assert events == ["a worker was killed", "a node left", "a node joined"]
     assert done.count == COUNT
@@ -88,12 +93,12 @@ def test_every_row_is_there_once_and_equal_to_the_bit_whatever_dies(cluster, hom
 
 def test_a_cluster_without_room_for_a_worker_is_refused_in_one_line(cluster, home, tmp_path):
     with pytest.raises(InputError, match=r"a worker needs 1 CPU and 0.5 GPU on one node; the cluster has 1 CPU \+ 0"):
-        predict_many(home / "dmn4.dmn4", home / "inbox", tmp_path / "out", engine="ray", address=cluster.address,
+        predict_many(home / "model.dmn4", home / "inbox", tmp_path / "out", engine="ray", address=cluster.address,
                      gpus_per_worker=0.5)
 
 
 def test_a_mistake_on_a_worker_is_one_line(cluster, home, tmp_path, monkeypatch):
-    (tmp_path / "a.dmn4").write_bytes((home / "dmn4.dmn4").read_bytes()[:-100])
+    (tmp_path / "a.dmn4").write_bytes((home / "model.dmn4").read_bytes()[:-100])
     with pytest.raises(InputError, match=r"^cannot read model file .* damaged") as error:
         predict_many(tmp_path / "a.dmn4", home / "inbox", tmp_path / "out", engine="ray", address=cluster.address)
     assert "\n" not in str(error.value)
@@ -112,6 +117,15 @@ def test_an_evaluation_on_the_cluster_has_the_same_card(cluster, tmp_path):
     assert all(torch.equal(accuracies[0][name], accuracies[1][name]) for name in ("dmn4", "protonet"))
 
 
+def test_a_data_set_embedded_on_the_cluster_has_the_same_maps(cluster):
+    images, look = draw_clutter(5, 40, 0.2, 24), Transform(24)
+    torch.manual_seed(0)
+    network = build_backbone("conv4", width=0.125).eval()
+    with embedder("ray", cluster.address) as embed:
+        kept = store_maps(network, images, look, embed=embed)
+    assert torch.equal(kept.values, embed_all(network, images, look).values)
+
+
 def backbone(folder: Path) -> Path:
     torch.manual_seed(0)
     save_backbone(folder / "narrow.safetensors", build_backbone("conv4", width=0.125), {})
@@ -125,7 +139,7 @@ def test_a_pipeline_of_ray_data_gives_the_same_verdicts(cluster, home):
     ray.init(address=cluster.address, log_to_driver=False)
     some = sorted(map(str, (home / "inbox").iterdir()))[:60]
     said = ray.data.read_binary_files(some, include_paths=True).map_batches(
-        dmn4.RayPredictor, fn_constructor_args=[str(home / "dmn4.dmn4")], batch_size=20, concurrency=1)
+        dmn4.RayPredictor, fn_constructor_args=[str(home / "model.dmn4")], batch_size=20, concurrency=1)
     rows = {row["path"]: (row["verdict"], row["probability"]) for row in said.take_all()}
     ray.shutdown()
     local = {row["path"]: (row["verdict"], row["probability"]) for row in pq.read_table(home / "local").to_pylist()}

@@ -23,6 +23,8 @@ Workers = Annotated[int | None, typer.Option(help="Processes, or workers of the 
 Gpus = Annotated[float, typer.Option("--gpus-per-worker", help="Share of a GPU that a Ray worker takes.", min=0,
                                      rich_help_panel=PANEL)]
 PlayEngine = Annotated[str, typer.Option(help="local (this process) or ray (a cluster).", rich_help_panel="Engine")]
+EmbedEngine = Annotated[str, typer.Option(help="With --maps: local (this process) or ray (a cluster).",
+                                          rich_help_panel=PANEL)]
 PlayWorkers = Annotated[int | None, typer.Option(help="Pieces of work under way on the cluster.", min=1,
                                                  rich_help_panel="Engine")]
 Device = Annotated[str | None, typer.Option(help="Of the network: cpu, cuda, mps (default: cpu; cuda with GPUs).",

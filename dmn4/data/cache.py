@@ -5,6 +5,7 @@ source is another entry. A picture that cannot be read has no digest: its entry 
 next time.
 """
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -23,7 +24,7 @@ from dmn4.errors import InputError
 from dmn4.images import Crop, Source, describe_source, read_image, resize_image
 
 from ..images.files import Cut, Size, digest
-from .entries import Entry, claim, move, new_arrays
+from .entries import Entry, claim, decoded_layout, entry_of, move, new_arrays, partial_of
 from .folders import ImageSet
 
 VERSION = "2"                                                      # of the layout of an entry
@@ -55,12 +56,10 @@ def examine(images: ImageSet, shape: tuple[int, int] | None, cache: bool = True,
     """Digest and stored size of every picture and, where a `shape` is given, its pixels scaled to it."""
     if not cache:
         return _fill(new_arrays(len(images), shape), images, shape, progress)
-    name = f"{_source_key(images.images)}-{_shape_name(shape)}"
-    folder = decoded_folder() / name
-    partial = folder.with_name(name + ".partial")
-    entry = _fill(claim(folder, partial, len(images), shape), images, shape, progress)
+    folder = decoded_folder() / f"{_source_key(images.images)}-{_shape_name(shape)}"
+    entry = _fill(entry_of(claim(folder, decoded_layout(len(images), shape))), images, shape, progress)
     if not len(entry.to_do) and not folder.is_dir():
-        move(partial, folder)
+        move(partial_of(folder), folder)
     return entry.finished()
 
 
@@ -142,17 +141,22 @@ def cache_folder() -> Path:
 
 
 def decoded_folder() -> Path:
-    """The part of the cache folder that holds decoded pictures."""
+    """The part of the cache folder that holds decoded pictures and their maps."""
     return cache_folder() / "decoded"
 
 
 def cached_bytes() -> int:
-    """Room that decoded pictures take."""
-    return sum(path.stat().st_size for path in decoded_folder().rglob("*.npy"))
+    """Room that decoded pictures and stored maps take; what another process removes meanwhile does not count."""
+    total = 0
+    for here, _, names in os.walk(decoded_folder()):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                total += os.stat(os.path.join(here, name)).st_size
+    return total
 
 
 def clear() -> int:
-    """Remove all decoded pictures; returns the bytes that were freed."""
+    """Remove all decoded pictures and maps; returns the bytes that were freed."""
     freed = cached_bytes()
     shutil.rmtree(decoded_folder(), ignore_errors=True)
     return freed

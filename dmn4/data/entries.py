@@ -1,7 +1,8 @@
-"""One entry of the cache: its files, made at once with all their room, shared by processes, moved when complete.
+"""One entry of the cache: arrays, made at once with all their room, shared by processes, moved when complete.
 
-An entry is filled in a folder `*.partial`, the digest of each picture last: a row without a digest is still to be
-done. So an interrupted build goes on where it stopped, and processes that want the same entry share the work.
+An entry is filled in a folder `*.partial`, and one of its arrays tells which rows are done: of decoded pictures the
+digests, each written last. So an interrupted build goes on where it stopped, and processes that want the same entry
+share the work.
 """
 
 import contextlib
@@ -10,9 +11,10 @@ import math
 import shutil
 import tempfile
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.lib.format import write_array_header_1_0
@@ -24,6 +26,8 @@ from ..images.files import DIGEST
 
 DRAFT_AGE = 3600                                                   # seconds after which a draft has no owner any more
 TRIES = 5                                                          # to open an entry that others move or remove
+Arrays: TypeAlias = dict[str, np.ndarray]                          # of an entry, by the names of their files
+Layout: TypeAlias = Mapping[str, tuple[Any, tuple[int, ...]]]      # type and shape of each
 
 
 @dataclass(frozen=True)
@@ -52,19 +56,36 @@ class Entry:
         return Entry(self.digests.copy(), self.shapes.copy(), pixels)
 
 
+def decoded_layout(count: int, shape: tuple[int, int] | None) -> Layout:
+    """The arrays of so many decoded pictures."""
+    pixels = {"pixels": (np.uint8, (count, *shape, 3))} if shape else {}
+    return {"digests": (np.uint8, (count, DIGEST)), "shapes": (np.int32, (count, 2)), **pixels}
+
+
 def new_arrays(count: int, shape: tuple[int, int] | None) -> Entry:
-    pixels = np.zeros((count, *shape, 3), np.uint8) if shape else None
-    return Entry(np.zeros((count, DIGEST), np.uint8), np.zeros((count, 2), np.int32), pixels)
+    """An entry in memory alone."""
+    return entry_of({name: np.zeros(size, kind) for name, (kind, size) in decoded_layout(count, shape).items()})
 
 
-def claim(folder: Path, partial: Path, count: int, shape: tuple[int, int] | None) -> Entry:
+def entry_of(arrays: Arrays) -> Entry:
+    """The arrays of decoded pictures by their names."""
+    return Entry(arrays["digests"], arrays["shapes"], arrays.get("pixels"))
+
+
+def partial_of(folder: Path) -> Path:
+    """Where an entry is filled."""
+    return folder.with_name(f"{folder.name}.partial")
+
+
+def claim(folder: Path, layout: Layout) -> Arrays:
     """The finished entry, or the one to be filled, made where there is none; others may move or remove it meanwhile."""
+    partial = partial_of(folder)
     for _ in range(TRIES):
         try:
             if folder.is_dir():
-                return _open(folder, "r", shape)
-            _create(partial, count, shape)
-            return _open_partial(partial, shape)
+                return _open(folder, "r", layout)
+            _create(partial, layout)
+            return _open_partial(partial, layout)
         except InputError:                                         # a ValueError too, but not the last one below
             raise
         except FileNotFoundError:                                  # finished, or removed, in this moment
@@ -78,21 +99,19 @@ def claim(folder: Path, partial: Path, count: int, shape: tuple[int, int] | None
                      "set DMN4_CACHE to another, or use no cache")
 
 
-def _create(partial: Path, count: int, shape: tuple[int, int] | None) -> None:
+def _create(partial: Path, layout: Layout) -> None:
     """An empty entry, there at once with all its room or not at all, unless another process made it first."""
     if partial.is_dir():
         return
-    need = count * (shape[0] * shape[1] * 3 if shape else 0)
+    need = sum(math.prod(shape) * np.dtype(kind).itemsize for kind, shape in layout.values())
     try:
         partial.parent.mkdir(parents=True, exist_ok=True)
         _remove_old_drafts(partial.parent)
         _check_room(partial.parent, need)
         draft = Path(tempfile.mkdtemp(prefix=".new-", dir=partial.parent))
         try:
-            _reserve(draft / "digests.npy", np.uint8, (count, DIGEST))
-            _reserve(draft / "shapes.npy", np.int32, (count, 2))
-            if shape:
-                _reserve(draft / "pixels.npy", np.uint8, (count, *shape, 3))
+            for name, (kind, shape) in layout.items():
+                _reserve(draft / f"{name}.npy", kind, shape)
             move(draft, partial)
         finally:                                                   # also after Ctrl-C: the room is given back
             shutil.rmtree(draft, ignore_errors=True)
@@ -104,7 +123,7 @@ def _create(partial: Path, count: int, shape: tuple[int, int] | None) -> None:
                          "set DMN4_CACHE to another, or use no cache") from None
 
 
-def _reserve(path: Path, kind: type, shape: tuple[int, ...]) -> None:
+def _reserve(path: Path, kind: Any, shape: tuple[int, ...]) -> None:
     """An array of zeros as a file whose room is taken now."""
     with open(path, "wb") as file:
         write_array_header_1_0(file, {"descr": np.dtype(kind).str, "fortran_order": False, "shape": shape})
@@ -131,21 +150,19 @@ def move(draft: Path, final: Path) -> None:
 def _check_room(folder: Path, need: int) -> None:
     free = shutil.disk_usage(folder).free
     if need > free:
-        raise InputError(f"decoded pictures need {need / 1e9:.1f} GB, {str(folder)!r} has {free / 1e9:.1f} GB free; "
-                         "set DMN4_CACHE to another folder, or use no cache")
+        raise InputError(f"an entry of the cache needs {need / 1e9:.1f} GB, {str(folder)!r} has {free / 1e9:.1f} GB "
+                         "free; set DMN4_CACHE to another folder, or use no cache")
 
 
-def _open(folder: Path, mode: Literal["r", "r+", "c"], shape: tuple[int, int] | None) -> Entry:
+def _open(folder: Path, mode: Literal["r", "r+", "c"], names: Iterable[str]) -> Arrays:
     """The maps of an entry; a FileNotFoundError where it is moved in this moment, a ValueError where one is damaged."""
-    digests, shapes = (np.load(folder / f"{name}.npy", mmap_mode=mode) for name in ("digests", "shapes"))
-    pixels = np.load(folder / "pixels.npy", mmap_mode=mode) if shape else None
-    return Entry(np.asarray(digests), np.asarray(shapes), pixels)
+    return {name: np.load(folder / f"{name}.npy", mmap_mode=mode) for name in names}
 
 
-def _open_partial(partial: Path, shape: tuple[int, int] | None) -> Entry:
+def _open_partial(partial: Path, names: Iterable[str]) -> Arrays:
     """The maps of an entry to be filled; where the cache can only be read, what is added stays in memory."""
-    _open(partial, "r", shape)                                     # a file that is too short: "r+" would lengthen it
+    _open(partial, "r", names)                                     # a file that is too short: "r+" would lengthen it
     try:
-        return _open(partial, "r+", shape)
+        return _open(partial, "r+", names)
     except PermissionError:
-        return _open(partial, "c", shape)
+        return _open(partial, "c", names)

@@ -1,16 +1,17 @@
 """The canonical form of a data set: decoded in the cache and, where wanted, as folders of PNG files."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from PIL import Image
 
-from dmn4.errors import InputError
+from dmn4.errors import InputError, choose
 
 from ..files import read_json, write_json
 from ..images import is_hidden
+from ..images.files import Size
 from .cache import decoded
 from .folders import ImageSet
 from .layouts import open_dataset, recognise
@@ -18,14 +19,19 @@ from .layouts import open_dataset, recognise
 MARK = ".dmn4-prepared.json"
 
 
-def prepare(path: str | Path, size: int = 84, out: Path | None = None, **which: object) -> Iterator[ImageSet]:
+def prepare(path: str | Path, size: Size = 84, out: Path | None = None, only: Sequence[str] = (),
+            **which: object) -> Iterator[ImageSet]:
     """Each split of the data at `path`, decoded into the cache; with `out` also written below out/split/class/.
 
-    Interrupted, the same call goes on where it stopped.
+    `only`: of all splits these. Interrupted, the same call goes on where it stopped.
     """
     layout = recognise(path)
-    mark = None if out is None else claim(out, size)
     splits = [split for split in layout.readers if split != "all"] or ["all"]
+    splits = [choose("split", split, splits) for split in only] or splits
+    mark = None
+    if out is not None:
+        assert isinstance(size, int), "the folders hold squares"
+        mark = claim(out, size)
     for split in splits:
         images = decoded(open_dataset(path, split, **which), size)
         if out is not None and mark is not None:

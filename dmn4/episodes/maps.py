@@ -2,7 +2,7 @@
 
 import math
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import BinaryIO, cast
 
@@ -15,6 +15,7 @@ from ..errors import InputError
 from ..files import reserve
 
 IN_MEMORY = 4e9                                               # bytes; a larger store is float16 and lies in a file
+BATCH = 64                                                    # pictures embedded at a time
 
 
 def pictures(images: ImageSet, rows: Tensor | slice) -> Tensor:
@@ -24,15 +25,13 @@ def pictures(images: ImageSet, rows: Tensor | slice) -> Tensor:
 
 
 @torch.no_grad()
-def embed(backbone: nn.Module, images: ImageSet, transform: Callable[[Tensor], Tensor],
-          batch: int = 64) -> Iterator[Tensor]:
-    """Feature maps of a decoded set, a batch at a time, in evaluation mode: (B, C, H, W)."""
+def embed_rows(backbone: nn.Module, images: ImageSet, transform: Callable[[Tensor], Tensor], rows: slice) -> Tensor:
+    """Feature maps of some pictures of a decoded set, in evaluation mode: (B, C, H, W)."""
     was_training, device = backbone.training, next(backbone.parameters()).device
-    backbone.eval()
-    for start in range(0, len(images), batch):
-        inputs = transform(pictures(images, slice(start, start + batch))).to(device)
-        yield backbone(inputs.contiguous(memory_format=torch.channels_last))
+    inputs = transform(pictures(images, rows)).to(device)
+    maps: Tensor = backbone.eval()(inputs.contiguous(memory_format=torch.channels_last))
     backbone.train(was_training)
+    return maps
 
 
 @dataclass(frozen=True)
@@ -56,13 +55,12 @@ class MapStore:
 def embed_all(backbone: nn.Module, images: ImageSet, transform: Callable[[Tensor], Tensor], *,
               in_memory: float = IN_MEMORY, seen: Callable[[int], None] = lambda count: None) -> MapStore:
     """The maps of every image, embedded once; `seen` hears how many came with each batch."""
-    values, start = torch.empty(0), 0
-    for maps in embed(backbone, images, transform):
-        block = maps.permute(0, 2, 3, 1)                      # (B, H, W, C)
-        if not start:
+    values = torch.empty(0)
+    for start in range(0, len(images), BATCH):
+        block = embed_rows(backbone, images, transform, slice(start, start + BATCH)).permute(0, 2, 3, 1)
+        if not start:                                         # (B, H, W, C)
             values = room(len(images), tuple(block.shape[1:]), in_memory)
         values[start : start + len(block)] = block
-        start += len(block)
         seen(len(block))
     return MapStore(values)
 

@@ -16,12 +16,16 @@ from .sampling import Episode
 
 
 def embed_views(backbone: nn.Module, images: ImageSet, transform: Transform, kinds: Sequence[str] = (), *,
-                in_memory: float = IN_MEMORY, seen: Callable[[int], None] = lambda count: None) -> list[MapStore]:
-    """The maps of all images, and those of one extra picture of each image for every kind of view."""
+                in_memory: float = IN_MEMORY, seen: Callable[[int], None] = lambda count: None,
+                stored: MapStore | None = None) -> list[MapStore]:
+    """The maps of all images, `stored` if they are there, and of one extra picture of each for every kind of view."""
     looks: list[Callable[[Tensor], Tensor]] = [
         transform, *(partial(view(transform, kind), generator=generator(0, 4, place))
                      for place, kind in enumerate(kinds))]
-    return [embed_all(backbone, images, look, in_memory=in_memory, seen=seen) for look in looks]
+    if stored is not None:
+        seen(len(images))
+    return [embed_all(backbone, images, look, in_memory=in_memory, seen=seen) if stored is None or place else stored
+            for place, look in enumerate(looks)]
 
 
 def score_stored(method: Method, stores: Sequence[MapStore], episodes: Sequence[Episode], looks: int = 1) -> Tensor:

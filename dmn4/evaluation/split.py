@@ -12,6 +12,7 @@ from ..data.folders import ImageSet
 from ..episodes.maps import IN_MEMORY, pictures
 from ..episodes.sampling import Episode
 from ..episodes.scoring import embed_views, right_shares, score_stored, side_by_side
+from ..episodes.stored import stored_maps
 from ..errors import InputError
 from ..images import Transform
 from ..methods.base import Method, compares_descriptors
@@ -46,7 +47,8 @@ class EmbeddedSplit:
         self.looks = 1 + mirror                                  # the pictures, and their mirror images
         self.kinds = all_views(contenders, shots)
         self.stores = embed_views(self.backbone, self.images, self.transform, ("flip",) * mirror + self.kinds,
-                                  in_memory=in_memory, seen=seen)
+                                  in_memory=in_memory, seen=seen,
+                                  stored=stored_maps(self.backbone, self.images, self.transform))
         wanted = any(method.reads_means for method in self.methods.values())
         self.means = [store.pooled() for store in self.stores] if wanted else []
         self.shots = shots
