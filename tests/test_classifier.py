@@ -88,9 +88,9 @@ def test_of_a_stream_only_a_batch_is_in_memory(monkeypatch):
 
     answer = classifier._answer
 
-    def counting(learnt, head, maps, means):
+    def counting(learnt, head, objections, maps, means):
         most[0] = max(most[0], len(maps))
-        return answer(learnt, head, maps, means)
+        return answer(learnt, head, objections, maps, means)
 
     monkeypatch.setattr(classifier, "_answer", counting)
     assert len(classifier.predict(stream())) == 7

@@ -91,7 +91,7 @@ def test_other_safetensors_newer_files_folders_and_nothing_are_told_apart(tmp_pa
     with pytest.raises(InputError, match="a safetensors file, but no classifier of dmn4"):
         load(tmp_path / "weights.dmn4")
     save_file({"a": torch.zeros(1)}, tmp_path / "new.dmn4", {KEY: json.dumps({"version": 99})})
-    with pytest.raises(InputError, match=r"written by a newer dmn4 .file version 99, this one reads 4.: upgrade"):
+    with pytest.raises(InputError, match=r"written by a newer dmn4 .file version 99, this one reads 5.: upgrade"):
         load(tmp_path / "new.dmn4")
     with pytest.raises(InputError, match="is a folder, not a model file"):
         load(tmp_path)

@@ -6,7 +6,7 @@ from test_page import browser, expect  # noqa: F401  the fixture; skips these te
 
 from dmn4.data.folders import read_folder
 from dmn4.sorting import report
-from dmn4.sorting.corrections import with_labels
+from dmn4.sorting.corrections import split, with_labels
 
 
 @pytest.fixture(scope="module")
@@ -82,9 +82,10 @@ def test_corrections_become_a_table_that_fit_takes(page, asked, tmp_path):
     with page.expect_download() as download:
         page.get_by_role("button", name="Download the corrections").click()
     download.value.save_as(tmp_path / "corrections.csv")
-    images = with_labels(read_folder(asked), tmp_path / "corrections.csv")
+    images, ruled_out = split(with_labels(read_folder(asked), tmp_path / "corrections.csv"))
     labels = {path.name: images.classes[label] for path, label in zip(images.images, images.labels, strict=True)}
     assert labels['=1+1, "a".png'] == "red"
     assert labels["blue 1.png"] == "=sky"
     assert "grey 0.png" not in labels
+    assert "grey 0.png" in {path.name for path, label in ruled_out if label is None}
     assert len(images) == 11 - 1

@@ -25,8 +25,8 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator, PlainClassifier):  # typ
     `batch_size`: pictures in memory at a time.
 
     After `fit`: `classes_`, `calibration_`, `parts_` (backbone, preprocessing, method), `shots_` (the labelled
-    pictures as maps), `pictures_` (the same as JPEG bytes, to be shown), `unlabelled_` (maps, or None), `learnt_` (what
-    the method derived from all of these).
+    pictures as maps), `pictures_` (the same as JPEG bytes, to be shown), `ruled_out_` (pictures that are not of a
+    class), `unlabelled_` (maps, or None), `learnt_` (what the method derived from all of these).
     """
 
     def __sklearn_is_fitted__(self) -> bool:

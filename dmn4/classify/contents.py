@@ -9,6 +9,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..images.looks import LOOKS
 from ..methods.linear_head import LinearHead
+from .counterexamples import ALL, Counterexamples
 from .maps import Maps
 from .modelfile import Column
 from .pictures import Pictures
@@ -27,19 +28,29 @@ class Contents(NamedTuple):
     pictures: Pictures
     unlabelled: Tensor | None
     head: LinearHead | None
+    ruled_out: Counterexamples
 
 
-def columns(shots: Shots, pictures: Pictures, unlabelled: Tensor | None,
-            head: LinearHead) -> dict[str, Tensor | Column]:
+def columns(shots: Shots, pictures: Pictures, unlabelled: Tensor | None, head: LinearHead,
+            ruled_out: Counterexamples) -> dict[str, Tensor | Column]:
     """What a classifier has seen, as the tensors of a file."""
-    maps, size = shots.maps, sum(map(len, pictures.contents))
+    maps = shots.maps
     held: dict[str, Tensor | Column] = {
         "shots.maps": Column(torch.float16, tuple(maps.shape), maps.batches), "shots.means": maps.means,
         "shots.labels": shots.labels, "shots.look": shots.look, "shots.image": shots.image,
-        "pictures.bytes": Column(torch.uint8, (size,), lambda: pictures.contents), "pictures.ends": pictures.ends}
+        **in_a_row("pictures", pictures)}
     held |= {"head.centre": head.centre, "head.weight": head.weight.T, "head.bias": head.bias,
              "head.blocks": torch.tensor(head.blocks)}
+    if len(ruled_out):
+        held |= {"ruled_out.means": ruled_out.means, "ruled_out.labels": ruled_out.labels,
+                 **in_a_row("ruled_out", ruled_out.pictures)}
     return held | ({} if unlabelled is None else {"unlabelled": unlabelled})
+
+
+def in_a_row(name: str, pictures: Pictures) -> dict[str, Tensor | Column]:
+    """The bytes of pictures one after the other, and where each ends."""
+    size = sum(map(len, pictures.contents))
+    return {f"{name}.bytes": Column(torch.uint8, (size,), lambda: pictures.contents), f"{name}.ends": pictures.ends}
 
 
 def contents(tensors: Mapping[str, Tensor], ways: int, source: str) -> Contents:
@@ -69,13 +80,35 @@ def contents(tensors: Mapping[str, Tensor], ways: int, source: str) -> Contents:
             and within(labels, ways) and within(look, len(LOOKS)) and within(image, pictures)
             and bool(labels[look == 0].bincount(minlength=ways).all())
             and image[look == 0].sort().values.tolist() == list(range(pictures))
-            and ends.ndim == 1 and int(ends.diff(prepend=ends.new_zeros(1)).min()) >= 0
-            and int(ends[-1]) <= len(tensors["pictures.bytes"])
+            and ascending(ends, tensors["pictures.bytes"])
             and (unlabelled is None or unlabelled.shape[1:] == maps.shape[1:]))
     if not fits:
         raise InputError(f"cannot read model file {source}: its labelled pictures do not fit together")
     shots = Shots(Maps((maps,), torch.arange(len(maps)), means), labels, look, image)
-    return Contents(shots, Pictures.unpacked(tensors["pictures.bytes"], ends), unlabelled, head)
+    return Contents(shots, Pictures.unpacked(tensors["pictures.bytes"], ends), unlabelled, head,
+                    ruled_out_of(tensors, ways, source))
+
+
+def ruled_out_of(tensors: Mapping[str, Tensor], ways: int, source: str) -> Counterexamples:
+    """The pictures in a file that are known not to be of a class."""
+    if "ruled_out.labels" not in tensors:
+        return Counterexamples.none()
+    means, labels, joined, ends = (tensors.get(f"ruled_out.{name}", torch.empty(0))
+                                   for name in ("means", "labels", "bytes", "ends"))
+    kinds = [part.dtype for part in (means, labels, joined, ends)]
+    fits = (kinds == [torch.float32, torch.int64, torch.uint8, torch.int64] and labels.ndim == 1
+            and len(labels) == len(ends) and means.shape == (len(labels), tensors["shots.means"].shape[1])
+            and within(labels - ALL, ways - ALL) and bool(means.isfinite().all()) and joined.ndim == 1
+            and ascending(ends, joined))
+    if not fits:
+        raise InputError(f"cannot read model file {source}: its pictures that are ruled out do not fit together")
+    return Counterexamples(means.clone(), labels.clone(), Pictures.unpacked(joined, ends))
+
+
+def ascending(ends: Tensor, joined: Tensor) -> bool:
+    """Whether pictures that end at these places lie one after the other in the bytes."""
+    return (ends.ndim == 1 and len(ends) > 0 and int(ends.diff(prepend=ends.new_zeros(1)).min()) >= 0
+            and int(ends[-1]) <= len(joined))
 
 
 def head_of(tensors: Mapping[str, Tensor], ways: int, source: str) -> LinearHead | None:

@@ -8,7 +8,7 @@ from ..errors import InputError
 from ..files import matching
 from ..files.schema import Name, Number, Options, Part
 
-VERSION = 4                                                   # of the file
+VERSION = 5                                                   # of the file; the first with counterexamples
 PROMISES = 4                                                  # the first with held-out fits
 OLDEST = 2                                                    # has no means: all maps are read when it is opened
 SIDE = 4096                                                   # pixels

@@ -21,7 +21,8 @@ def save_classifier(classifier: Learner, path: Path) -> None:
     check_fitted(classifier)
     about = {"parameters": parameters(classifier), "parts": classifier.parts_.about(),
              "classes": stored(classifier.classes_), "calibration": asdict(classifier.calibration_)}
-    held = columns(classifier.shots_, classifier.pictures_, classifier.unlabelled_, classifier.head_)
+    held = columns(classifier.shots_, classifier.pictures_, classifier.unlabelled_, classifier.head_,
+                   classifier.ruled_out_)
     write_modelfile(path, held | classifier.parts_.tensors(), about)
 
 
@@ -40,8 +41,8 @@ def opened(kind: type[Kind], path: str | Path, backbone: nn.Module | None = None
     classifier.parts_ = rebuild(about.parts, tensors, backbone, str(path)).to(device)
     classifier.classes_ = restored(about.classes, repr(str(path)))
     held = contents(tensors, len(classifier.classes_), repr(str(path)))
-    classifier.shots_, classifier.pictures_, classifier.unlabelled_, head = held
-    classifier.learnt_, classifier.head_ = classifier._learn(classifier.shots_, head)
+    classifier.shots_, classifier.pictures_, classifier.unlabelled_, head, classifier.ruled_out_ = held
+    classifier.learnt_, classifier.head_, classifier.objections_ = classifier._learn(classifier.shots_, head)
     promises = about.calibration
     classifier.calibration_ = (
         calibrate(classifier.parts_.method, classifier._judge_by, classifier.shots_) if promises is None else

@@ -1,7 +1,7 @@
-"""Learn the classes of photographs: a classifier as it is taught, before anybody asks it anything."""
+"""What a classifier derives from labelled pictures, and how it answers from that."""
 
 import inspect
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from pathlib import Path
 from typing import Any, Self
@@ -17,7 +17,7 @@ from ..methods import METHODS
 from ..methods.base import HEAD_PRIOR, compares_descriptors
 from ..methods.linear_head import LinearHead, fit_head
 from .calibration import Calibration, calibrate
-from .labels import checked_labels, joined_labels
+from .counterexamples import Counterexamples, Objections
 from .parts import Parts, assemble
 from .pictures import Pictures
 from .shortlist import Shortlist, Whole, length_of
@@ -25,15 +25,17 @@ from .shots import Shots
 
 
 class Learner:
-    """What a classifier keeps of labelled pictures, and how it gets there; PlainClassifier answers from it."""
+    """What a classifier keeps of labelled pictures; Teachable changes it, PlainClassifier answers from it."""
 
     classes_: np.ndarray
     parts_: Parts
     shots_: Shots
     pictures_: Pictures
     unlabelled_: Tensor | None
+    ruled_out_: Counterexamples
     learnt_: Whole | Shortlist
     head_: LinearHead
+    objections_: Objections | None
     calibration_: Calibration
 
     def __init__(self, method: str = "dmn4-linear", backbone: str | nn.Module = "efficientnet_lite0", *,
@@ -45,68 +47,11 @@ class Learner:
         self.method_options, self.shortlist = method_options, shortlist
         self.batch_size, self.device = batch_size, device
 
-    def fit(self, images: Iterable[Source], y: Iterable[Hashable],
-            unlabelled: Iterable[Source] | None = None) -> Self:
-        """Learn the classes of `y` from its pictures; `unlabelled` ones help the semi-supervised methods."""
-        classes, numbers = np.unique(checked_labels(y), return_inverse=True)
-        if len(classes) < 2:
-            raise InputError(f"y holds one class ({classes.tolist()[0]!r}); a classifier needs at least two")
-        if hasattr(self, "calibration_"):                     # until it is there again the classifier is not fitted
-            del self.calibration_
-        self.parts_ = self._assemble(unlabelled is not None)
-        maps = [] if unlabelled is None else [self.embed(pixels).half() for pixels in self._pixels(unlabelled)]
-        self.unlabelled_ = torch.cat(maps) if maps else None
-        shots, pictures = self._look_at(images, numbers)
-        return self._keep(classes, shots, pictures)
-
-    def partial_fit(self, images: Iterable[Source], y: Iterable[Hashable],
-                    classes: Iterable[Hashable] | None = None) -> Self:
-        """Add pictures of known or of new classes; `classes` is there for scikit-learn and changes nothing."""
-        if not hasattr(self, "calibration_"):
-            return self.fit(images, y)
-        both = joined_labels(self.classes_, checked_labels(y))
-        classes, numbers = np.unique(both, return_inverse=True)
-        renumbered = torch.from_numpy(numbers[: len(self.classes_)])
-        shots, pictures = self._look_at(images, numbers[len(self.classes_):])
-        return self._keep(classes, self.shots_.renamed(renumbered).joined(shots), self.pictures_ + pictures)
-
-    def forget(self, label: Hashable) -> Self:
-        """Remove a class and its pictures."""
-        check_fitted(self)
-        names = self.classes_.tolist()
-        if label not in names:
-            raise InputError(f"there is no class {label!r} to forget; the classes are {', '.join(map(repr, names))}")
-        if len(names) == 2:
-            raise InputError(f"without {label!r} one class is left; a classifier needs at least two")
-        shots, stay = self.shots_.without(names.index(label))
-        return self._keep(np.delete(self.classes_, names.index(label)), shots, self.pictures_.chosen(stay))
-
-    def relabel(self, picture: int, label: Hashable | None) -> Self:
-        """Give a labelled picture, by its number, another label, known or new; None removes the picture.
-
-        A class that is left without pictures goes; after a removal the pictures behind it move up by one.
-        """
-        check_fitted(self)
-        if not 0 <= picture < len(self.pictures_):
-            raise InputError(f"there is no picture {picture}; the last one is {len(self.pictures_) - 1}")
-        classes, shots, pictures = self.classes_, self.shots_, self.pictures_
-        if label is None:
-            shots = shots.without_picture(picture)
-            pictures = pictures.chosen(number for number in range(len(pictures)) if number != picture)
-        else:
-            classes, numbers = np.unique(joined_labels(classes, checked_labels([label])), return_inverse=True)
-            renumbered = torch.from_numpy(numbers)
-            shots = shots.renamed(renumbered[:-1]).moved(picture, int(renumbered[-1]))
-        shots, stay = shots.closed_up()
-        if len(stay) < 2:
-            raise InputError(f"without this picture only {classes.tolist()[stay.item()]!r} is left; "
-                             "a classifier needs at least two classes")
-        return self._keep(classes[stay.numpy()], shots, pictures)
-
     def _keep(self, classes: np.ndarray, shots: Shots, pictures: Pictures) -> Self:
         """Take these as what was learnt, and calibrate anew."""
+        self.ruled_out_ = self.ruled_out_.renumbered(self.classes_.tolist(), classes.tolist())
         self.classes_, self.shots_, self.pictures_ = classes, shots, pictures
-        self.learnt_, self.head_ = self._learn(shots)
+        self.learnt_, self.head_, self.objections_ = self._learn(shots)
         self.calibration_ = calibrate(self.parts_.method, self._judge_by, shots)
         return self
 
@@ -115,11 +60,19 @@ class Learner:
         return self._answer(*self._learn(support), pictures.maps.float(), pictures.maps.means)
 
     @torch.inference_mode()
-    def _learn(self, shots: Shots, head: LinearHead | None = None) -> tuple[Whole | Shortlist, LinearHead]:
-        """What these shots and unlabelled pictures teach, and the linear head on the means unless it is there already.
+    def _learn(self, shots: Shots,
+               head: LinearHead | None = None) -> tuple[Whole | Shortlist, LinearHead, Objections | None]:
+        """What these shots and unlabelled pictures teach, the linear head on the means unless it is there already, and
+        what counterexamples say.
 
         With a shortlist no map is read: the maps of the classes that a picture may be of are, when it is judged.
         """
+        learnt, head = self._compare(shots, head)
+        ruled_out = self.ruled_out_
+        return learnt, head, Objections.of(ruled_out, shots, head.blocks) if len(ruled_out) else None
+
+    def _compare(self, shots: Shots, head: LinearHead | None) -> tuple[Whole | Shortlist, LinearHead]:
+        """The first two of these."""
         method, support = self.parts_.method, shots.support(self.parts_.method)
         means, labels = support.maps.means.to(self.device), support.labels.to(self.device)
         ways = len(shots.counts)
@@ -138,7 +91,7 @@ class Learner:
             return self
         whole = copy(self)
         whole.shortlist = len(self.classes_)
-        whole.learnt_, whole.head_ = whole._learn(whole.shots_)
+        whole.learnt_, whole.head_, whole.objections_ = whole._learn(whole.shots_)
         return whole
 
     def _assemble(self, semi: bool) -> Parts:
@@ -187,12 +140,15 @@ class Learner:
         return torch.cat(parts).float().cpu().contiguous()    # as a file holds them: sums come out the same
 
     @torch.inference_mode()
-    def _answer(self, learnt: Whole | Shortlist, head: LinearHead, maps: Tensor,
+    def _answer(self, learnt: Whole | Shortlist, head: LinearHead, objections: Objections | None, maps: Tensor,
                 means: Tensor) -> tuple[Tensor, Tensor]:
         """Scores (Q, N) and fit (Q,) of pictures beside what was learnt: (Q, compared, H, W), (Q, C)."""
         means = means.to(self.device)
         likely = head.scores(means)
-        return learnt.scores(maps.to(self.device), means, likely).cpu(), likely.amax(1).cpu()
+        scores = learnt.scores(maps.to(self.device), means, likely).cpu()
+        if objections is None:
+            return scores, likely.amax(1).cpu()
+        return objections.heard(scores, *(values.cpu() for values in objections.weigh(means)))
 
 
 ARGUMENTS = [name for name in inspect.signature(Learner.__init__).parameters if name != "self"]

@@ -14,16 +14,17 @@ from ..images import Source
 from ..methods.vectors import pooled
 from .curve import LearningCurve, Progress, learning_curve
 from .keeping import save_classifier
-from .learning import Learner, check_fitted
+from .learning import check_fitted
 from .suggestions import suggest_pictures
 from .suspects import Suspect, find_suspects
+from .teaching import Teachable
 from .verdict import Judgement, Verdict, refusable
 
 if TYPE_CHECKING:
     from ..evidence.explanation import Explanation
 
 
-class PlainClassifier(Learner):
+class PlainClassifier(Teachable):
     """Names the kind of a photograph, given a few labelled ones of each kind; FewShotClassifier says the rest."""
 
     def predict(self, images: Iterable[Source], reject: bool | float = False) -> np.ndarray:
@@ -111,7 +112,8 @@ class PlainClassifier(Learner):
     def judge_maps(self, maps: Tensor) -> "Judgement":
         """The same of maps that `embed` gave, (B, C, H, W): several classifiers can share one embedding."""
         compared = self.parts_.method.compared or maps.shape[1]
-        scores, fit = self._answer(self.learnt_, self.head_, maps[:, :compared], pooled(maps))    # (B, N), (B,)
+        scores, fit = self._answer(self.learnt_, self.head_, self.objections_, maps[:, :compared],
+                                   pooled(maps))                                                  # (B, N), (B,)
         return Judgement(scores, self.calibration_.probabilities(scores), self.calibration_.known(fit))
 
     def _judged(self, images: Iterable[Source]) -> list[Judgement]:

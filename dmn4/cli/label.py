@@ -97,6 +97,7 @@ def names_of_pictures(classifier: "PlainClassifier", photos: Path | None) -> lis
     """What the pictures of a classifier are called: files of the folder it was fitted to, or class and number."""
     from dmn4.classify.held_out import place_in_class
     from dmn4.data.folders import read_folder
+    from dmn4.sorting.corrections import split
     from dmn4.sorting.files import readable
 
     shots = classifier.shots_.rows(classifier.shots_.look == 0)
@@ -105,7 +106,7 @@ def names_of_pictures(classifier: "PlainClassifier", photos: Path | None) -> lis
         number = place_in_class(shots.labels).tolist()
         return [f"{label} #{place + 1}" for label, place in zip(labels, number, strict=True)]
     with plain_warnings():
-        images = readable(read_folder(photos))
+        images = split(readable(read_folder(photos))).images
     if [images.classes[label] for label in images.labels] != labels:
         raise InputError(f"the pictures in {str(photos)!r} are not those of the model: they changed since it was "
                          "fitted, or it was fitted to others")

@@ -48,7 +48,8 @@ def fit(out: Annotated[Path, typer.Option("--out", "-o", help="The model file to
         photos: Annotated[Path | None, typer.Argument(metavar="PHOTOS", help="PHOTOS/class/*.jpg, a few pictures "
                                                                              "each.")] = None,
         labels: Annotated[Path | None, typer.Option(help="A table `image,label`: more pictures, or other labels for "
-                                                         "those of PHOTOS.")] = None,
+                                                         "those of PHOTOS; `none of these` and `not CLASS` "
+                                                         "rule out.")] = None,
         unlabelled: Annotated[Path | None, typer.Option(help="Folder of pictures without labels.")] = None,
         method: Annotated[str, typer.Option(help="How pictures are compared: NAME:option=value,...")] = "dmn4-linear",
         backbone: Annotated[str, typer.Option(help="The network that describes them.")] = "efficientnet_lite0",
@@ -56,16 +57,20 @@ def fit(out: Annotated[Path, typer.Option("--out", "-o", help="The model file to
         layer: Annotated[str | None, typer.Option(help="Where efficientnet_lite0 is cut.")] = None,
         image_size: Annotated[int | None, typer.Option(help="Side to which pictures are scaled.", min=8)] = None,
         ) -> None:
-    """Learn the classes of a folder of class folders; no training, a few seconds."""
+    """Learn the classes of a folder of class folders; no training, a few seconds.
+
+    Pictures in a folder `none of these`, or `not wren` beside `wren`, are learnt as what the classes are not.
+    """
     from dmn4.classify.classifier import FewShotClassifier
     from dmn4.classify.verdict import USUAL_SHARE
     from dmn4.recipes import parse_options
+    from dmn4.sorting.corrections import split
     from dmn4.sorting.files import gather, readable, readable_files
 
     if out.is_dir():
         raise InputError(f"{str(out)!r} is a folder; give the name of a file, such as {str(out / 'birds.dmn4')!r}")
     with plain_warnings():
-        images = readable(labelled_pictures(photos, labels))
+        images, ruled_out = split(readable(labelled_pictures(photos, labels)))
         more = None if unlabelled is None else readable_files(gather([unlabelled]))
         name, _, options = method.partition(":")
         classifier = FewShotClassifier(name, backbone, weights=weights, layer=layer, image_size=image_size,
@@ -74,8 +79,11 @@ def fit(out: Annotated[Path, typer.Option("--out", "-o", help="The model file to
         names = [images.classes[label] for label in images.labels]
         classifier.fit(watched(list(images.images), "looking at pictures"), names,
                        None if more is None else watched(more, "unlabelled pictures"))
+        if ruled_out:
+            classifier.rule_out(*zip(*ruled_out, strict=True))
         classifier.save(out)
-    typer.echo(f"{out}: {len(images.classes)} classes, {len(images)} pictures, {out.stat().st_size / 1e6:.1f} MB, "
+    apart, size = f", {len(ruled_out)} ruled out" if ruled_out else "", out.stat().st_size / 1e6
+    typer.echo(f"{out}: {len(images.classes)} classes, {len(images)} pictures{apart}, {size:.1f} MB, "
                f"{time.monotonic() - start:.1f} s; \"none of these\" {classifier.calibration_.promise(USUAL_SHARE)}")
     typer.echo(f"next: dmn4 predict {out} MORE_PICTURES/ --reject")
 

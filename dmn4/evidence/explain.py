@@ -119,10 +119,13 @@ def explain_map(classifier: Any, query: Tensor, reject: bool | float = False) ->
     near = classifier.learnt_.near(query.mean((1, 2)))        # a row is a picture: descriptor methods ask for no views
     evidence = explain_learnt(parts.method, near.learnt, near.labels, query, name=parts.method_name,
                               classes=classifier.classes_[near.classes.numpy()], crop=seen_share(parts.transform))
+    judged = classifier.judge_maps(query[None])
+    if classifier.objections_ is not None:
+        evidence = evidence.less(evidence.scores - judged.scores[0, near.classes])
     if len(near.rows) < len(classifier.pictures_):
         evidence = among_all(evidence, near.rows, len(classifier.pictures_))
     evidence = replace(evidence, known_classes=len(classifier.classes_))
-    verdict = classifier.verdicts(classifier.judge_maps(query[None]), reject)[0]
+    verdict = classifier.verdicts(judged, reject)[0]
     return replace(evidence, said=verdict.line)
 
 

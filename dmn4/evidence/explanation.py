@@ -12,6 +12,7 @@ from ..methods.neighbors import first_argmax
 from ..methods.voting import VOTES
 
 NOT_COMPARED = -1              # the label of a picture whose class is not on the shortlist
+NOTICED = 0.1                  # of the spread of the sums: a loss below it is not told
 CLEAREST = "where several matched the same patch, only the clearest one votes"
 WORDS = {
     "dn4": "every patch votes",
@@ -56,6 +57,7 @@ class Explanation:
     vote: str = "nbnn"
     temperature: float = 1.0      # what the votes are divided by
     shares: Tensor | None = None  # (M, N)  what the linear head adds at each place; None: the method has no head
+    unlike: tuple[str, ...] = ()  # classes that lost score because the picture is like one that is not of them
     known_classes: int = 0        # of the classifier, of which `classes` were compared closely; 0: those are all
     said: str = ""                # the verdict of the classifier, as every surface states it
 
@@ -81,7 +83,8 @@ class Explanation:
     def tally(self) -> str:
         """How many patches voted, and what all of them together would say, in words."""
         other = "the same" if self.dn4_verdict == self.verdict else self.dn4_verdict
-        return f"{int(self.kept.sum())} of {len(self.kept)} patches voted; all together would say {other}."
+        unlike = f" It is like a picture that you said is not {' or '.join(self.unlike)}." if self.unlike else ""
+        return f"{int(self.kept.sum())} of {len(self.kept)} patches voted; all together would say {other}.{unlike}"
 
     @property
     def winner(self) -> Tensor:
@@ -129,6 +132,14 @@ class Explanation:
         """The class sums of what a rule (a key of `masks`) keeps, and of the linear head -> (N,)."""
         mask = self.masks[choose("rule", rule, self.masks)]
         return VOTES[self.vote](self.class_best[None], mask[None])[0] / self.temperature + self.head
+
+    def less(self, losses: Tensor) -> "Explanation":
+        """The same where classes lose score (N,) to counterexamples: each place bears an even share of it."""
+        count = len(self.class_best)
+        shares = torch.zeros(count, len(self.classes)) if self.shares is None else self.shares
+        named = tuple(self.classes[place] for place in self.scores.argsort(descending=True)[:2].tolist()
+                      if losses[place] > NOTICED * self.scores.std())
+        return replace(self, shares=shares - losses / count, unlike=named)
 
     def under(self, rule: str) -> "Explanation":
         """The same picture as a rule (a key of `masks`) sees it."""
