@@ -19,7 +19,7 @@ smartquotes = False                                           # --reject is an o
 
 extensions = ["sphinx.ext.autodoc", "sphinx.ext.mathjax", "myst_nb", "sphinx_design", "sphinx_copybutton",
               "generated_pages", "result_pages", "source_pages"]
-exclude_patterns = ["_build", "reference/generated/options.md"]
+exclude_patterns = ["_build", "reference/generated/options.md", "reference/generated/speed.md"]
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", r"(torch|np|numpy|sklearn|PIL|collections|pathlib|typing)\b.*"),
                         ("py:.*", r"(Tensor|Module|Path|Source|Any|Hashable|Iterable|Mapping|Image|ndarray|nn\..*)"),

@@ -1,5 +1,6 @@
 """Documentation that runs: every Python block of the README and the docs, and every link to a file."""
 
+import importlib
 import importlib.util
 import json
 import re
@@ -127,3 +128,15 @@ def test_the_example_of_unlabelled_pictures_runs(kinds, tmp_path, monkeypatch):
     semi.SETTINGS = {"none": (0, 0), "5 unlabelled": (5, 0), "5, and 5 strange classes": (5, 5)}
     semi.main(str(kinds), tmp_path, episodes=2, queries=2)
     assert next(tmp_path.glob("semi-*.md")).read_text().count("| dmn4-semi |") == len(semi.SHOTS)
+
+
+def test_the_page_on_speed_has_a_column_for_every_version_and_a_figure(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs" / "_ext")
+    speed = importlib.import_module("speed_page")
+    monkeypatch.setattr(speed, "FILES", tmp_path)
+    for version, ratios in (("0.10.0", {"answer": {"5 classes": 1.1}}), ("0.2.0", {"answer": {"9 classes": 1.4}})):
+        (tmp_path / f"{version}.json").write_text(json.dumps({"version": version, "ratios": ratios}))
+    assert speed.speed_table().splitlines() == ["| Benchmark | 0.2.0 | 0.10.0 |", "|---|---|---|",
+                                                "| answer: 5 classes |  | 1.10 |", "| answer: 9 classes | 1.40 |  |"]
+    speed.draw_speed(tmp_path / "speed.png")
+    assert Image.open(tmp_path / "speed.png").width > 1000

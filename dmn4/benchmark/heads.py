@@ -64,7 +64,7 @@ CASES = [
     Case("resnet12 5-way 5-shot", "resnet12", 5, 5),
     *(Case(f"conv4 {ways}-way 1-shot", "conv4", ways, 1, train=False, dense=False, every=False)
       for ways in (20, 100, 300, 1000)),
-    Case("conv4 5-way 5-shot 200 unlabelled", "conv4", 5, 5, unlabelled=200),
+    Case("conv4 200 unlabelled, 5-way 5-shot", "conv4", 5, 5, unlabelled=200),
 ]
 
 
