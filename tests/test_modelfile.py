@@ -203,9 +203,9 @@ def test_a_damaged_description_names_the_field(path, damage):
 
 @pytest.mark.parametrize(("name", "change", "message"), [
     ("shots.means", lambda tensor: tensor * torch.nan, "'shots.means' holds NaN or infinite"),
-    ("shots.maps", lambda tensor: tensor * torch.nan, r"support map 0 holds NaN or infinite values"),
-    ("shots.maps", lambda tensor: tensor.float(), "'shots.maps' is torch.float32, not torch.float16"),
-    ("shots.maps", lambda tensor: tensor[1:], "do not fit together"),
+    ("shots.patches", lambda tensor: tensor * torch.nan, r"support map 0 holds NaN or infinite values"),
+    ("shots.patches", lambda tensor: tensor.float(), "'shots.patches' is torch.float32, not torch.float16"),
+    ("shots.patches", lambda tensor: tensor[1:], "do not fit together"),
     ("shots.labels", lambda tensor: tensor * 0, "do not fit together"),
     ("shots.labels", lambda tensor: tensor + 1, "do not fit together"),
     ("shots.look", lambda tensor: tensor + 9, "do not fit together"),
@@ -236,7 +236,7 @@ def test_weights_that_are_no_numbers_are_named(tmp_path):
 def test_maps_are_not_read_when_a_file_is_opened(path):
     tensors, _ = read_modelfile(path)
     before = path.read_bytes()
-    held = tensors["shots.maps"]
+    held = tensors["shots.patches"]
     with open(path, "r+b") as file:                                   # a mapping that nobody has read sees the change
         file.write(before.replace(content(held).tobytes(), bytes(held.nbytes)))
     assert not held.any()

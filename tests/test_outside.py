@@ -218,7 +218,7 @@ def test_without_timm_one_line_says_what_to_install(monkeypatch):
 
 def test_a_model_file_names_a_backbone_from_elsewhere_and_does_not_hold_it(dino, tmp_path):
     classifier = FewShotClassifier(backbone=f"hf:{dino}", image_size=56, layer=1).fit(*labelled(3))
-    assert classifier.shots_.maps.shape[1:] == (32, 4, 4)
+    assert classifier.shots_.maps.sides == (4, 4, 32)
     classifier.save(tmp_path / "a.dmn4")
     assert (tmp_path / "a.dmn4").stat().st_size < 1e5 < (dino / "model.safetensors").stat().st_size * 2
     again, queries = load(tmp_path / "a.dmn4"), labelled(2, seed=3)[0]

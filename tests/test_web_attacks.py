@@ -85,7 +85,7 @@ def test_a_small_model_file_of_very_many_pictures_takes_no_memory(client, model)
     def many(held):
         count, small = 20_000, jpeg(2, 2)
         held |= packed([small] * count)
-        held["shots.maps"] = held["shots.maps"][:1, :, :1, :1].expand(count, -1, -1, -1).contiguous()
+        held["shots.patches"] = held["shots.patches"][:1, :1, :1].expand(count, -1, -1, -1).contiguous()
         held["shots.means"] = held["shots.means"][:1].expand(count, -1).contiguous()
         for name in ("labels", "look", "image"):
             held[f"shots.{name}"] = torch.zeros(count, dtype=torch.int64)

@@ -10,13 +10,13 @@ from ..errors import InputError
 from ..images.looks import LOOKS
 from ..methods.linear_head import LinearHead
 from .counterexamples import ALL, Counterexamples
-from .maps import Maps
+from .maps import Maps, by_patch
 from .modelfile import Column
 from .pictures import Pictures
 from .shots import Shots
 
 FINITE = {"shots.means", "unlabelled"}                        # the maps are checked when they are read
-KINDS = {"shots.maps": torch.float16, "shots.means": torch.float32, "pictures.bytes": torch.uint8,
+KINDS = {"shots.patches": torch.float16, "shots.means": torch.float32, "pictures.bytes": torch.uint8,
          "pictures.ends": torch.int64, "shots.labels": torch.int64, "shots.look": torch.int64,
          "shots.image": torch.int64}
 
@@ -36,7 +36,7 @@ def columns(shots: Shots, pictures: Pictures, unlabelled: Tensor | None, head: L
     """What a classifier has seen, as the tensors of a file."""
     maps = shots.maps
     held: dict[str, Tensor | Column] = {
-        "shots.maps": Column(torch.float16, tuple(maps.shape), maps.batches), "shots.means": maps.means,
+        "shots.patches": Column(torch.float16, (len(maps), *maps.sides), maps.batches), "shots.means": maps.means,
         "shots.labels": shots.labels, "shots.look": shots.look, "shots.image": shots.image,
         **in_a_row("pictures", pictures)}
     held |= {"head.centre": head.centre, "head.weight": head.weight.T, "head.bias": head.bias,
@@ -56,10 +56,9 @@ def in_a_row(name: str, pictures: Pictures) -> dict[str, Tensor | Column]:
 def contents(tensors: Mapping[str, Tensor], ways: int, source: str) -> Contents:
     """What a classifier of so many classes has seen, or an InputError that says in one line what does not fit.
 
-    Files of the version before hold no means: all maps are read for them.
+    Older files hold maps channel by channel, and the oldest no means: all maps are read then.
     """
-    if "shots.means" not in tensors and "shots.maps" in tensors:
-        tensors = {**tensors, "shots.means": Maps.of(tensors["shots.maps"]).means}
+    tensors = {**tensors, **renewed(tensors)}
     for name, kind in KINDS.items():
         if name not in tensors:
             raise InputError(f"cannot read model file {source}: the tensor {name!r} is not there")
@@ -70,21 +69,21 @@ def contents(tensors: Mapping[str, Tensor], ways: int, source: str) -> Contents:
     for name in FINITE & tensors.keys():
         if not tensors[name].isfinite().all():
             raise InputError(f"cannot read model file {source}: the tensor {name!r} holds NaN or infinite values")
-    maps, means = tensors["shots.maps"], tensors["shots.means"]
+    patches, means = tensors["shots.patches"], tensors["shots.means"]
     labels, look, image = tensors["shots.labels"], tensors["shots.look"], tensors["shots.image"]
     ends, unlabelled = tensors["pictures.ends"], tensors.get("unlabelled")
     pictures = len(ends)
-    fits = (maps.ndim == 4 and 0 not in maps.shape and len(means) == len(maps)
-            and means.ndim == 2 and means.shape[1] >= maps.shape[1]
-            and all(column.shape == maps.shape[:1] for column in (labels, look, image))
+    fits = (patches.ndim == 4 and 0 not in patches.shape and len(means) == len(patches)
+            and means.ndim == 2 and means.shape[1] >= patches.shape[3]
+            and all(column.shape == patches.shape[:1] for column in (labels, look, image))
             and within(labels, ways) and within(look, len(LOOKS)) and within(image, pictures)
             and bool(labels[look == 0].bincount(minlength=ways).all())
             and image[look == 0].sort().values.tolist() == list(range(pictures))
             and ascending(ends, tensors["pictures.bytes"])
-            and (unlabelled is None or unlabelled.shape[1:] == maps.shape[1:]))
+            and (unlabelled is None or unlabelled.shape[1:] == patches[0].permute(2, 0, 1).shape))
     if not fits:
         raise InputError(f"cannot read model file {source}: its labelled pictures do not fit together")
-    shots = Shots(Maps((maps,), torch.arange(len(maps)), means), labels, look, image)
+    shots = Shots(Maps((patches,), torch.arange(len(patches)), means), labels, look, image)
     return Contents(shots, Pictures.unpacked(tensors["pictures.bytes"], ends), unlabelled, head,
                     ruled_out_of(tensors, ways, source))
 
@@ -109,6 +108,15 @@ def ascending(ends: Tensor, joined: Tensor) -> bool:
     """Whether pictures that end at these places lie one after the other in the bytes."""
     return (ends.ndim == 1 and len(ends) > 0 and int(ends.diff(prepend=ends.new_zeros(1)).min()) >= 0
             and int(ends[-1]) <= len(joined))
+
+
+def renewed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What a file of an older version holds otherwise, as it is held now."""
+    maps = tensors.get("shots.maps")
+    if maps is None or maps.ndim != 4:
+        return {}
+    old = Maps.of(maps) if "shots.means" not in tensors else None
+    return {"shots.patches": by_patch(maps)} | ({} if old is None else {"shots.means": old.means})
 
 
 def head_of(tensors: Mapping[str, Tensor], ways: int, source: str) -> LinearHead | None:

@@ -8,9 +8,9 @@ from ..errors import InputError
 from ..files import matching
 from ..files.schema import Name, Number, Options, Part
 
-VERSION = 5                                                   # of the file; the first with counterexamples
+VERSION = 5                                                   # of the file: maps patch by patch, and counterexamples
 PROMISES = 4                                                  # the first with held-out fits
-OLDEST = 2                                                    # has no means: all maps are read when it is opened
+OLDEST = 2                                                    # up to version 4 all maps are read when it is opened
 SIDE = 4096                                                   # pixels
 
 Side = Annotated[int, Field(ge=1, le=SIDE)]

@@ -106,11 +106,11 @@ def check_contents(classifier: FewShotClassifier, transform: Transform) -> None:
         raise InputError("its pictures were prepared in another way than this service does")
     first = read_pixels(pictures[:1], transform)
     _, channels, *sides = classifier.embed(first).shape
-    shape = (len(shots.maps), classifier.parts_.method.compared or channels, *sides)
+    shape = (*sides, classifier.parts_.method.compared or channels)
     plain = shots.rows(shots.look == 0)
-    fits = (shots.maps.shape == shape and shots.maps.means.shape[1] == channels
+    fits = (shots.maps.sides == shape and shots.maps.means.shape[1] == channels
             and all(bool(maps.isfinite().all()) for maps in shots.maps.batches())
-            and all(column.dtype == torch.int64 and column.shape == shape[:1]
+            and all(column.dtype == torch.int64 and column.shape == (len(shots.maps),)
                     for column in (shots.labels, shots.look, shots.image))
             and set(plain.labels.tolist()) == set(shots.labels.tolist()) == set(range(len(classifier.classes_)))
             and sorted(plain.image.tolist()) == sorted(set(shots.image.tolist())) == list(range(len(pictures)))
