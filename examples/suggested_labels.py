@@ -8,6 +8,7 @@ in the cache folder, so a second run starts at the runs.
 """
 
 import io
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
@@ -26,7 +27,7 @@ from dmn4.methods.vectors import pooled
 from dmn4.training.runs import progress
 
 CLASSES, STEP, STEPS = 10, 10, 4
-Choose = Callable[[Tensor, int, Tensor | None], Tensor]            # inbox, count, labelled -> places
+Choose = Callable[[Tensor, int, Tensor | None, Tensor], Tensor]    # inbox, count, labelled, doubts -> places
 
 
 def first_of_each_class(data: Photos, most: int) -> Photos:
@@ -53,15 +54,25 @@ def curve(maps: Tensor, inbox: Tensor, judges: Tensor, numbers: Tensor, method: 
           choose: Choose) -> list[float]:
     """The accuracy after each step of labelling."""
     vectors, labelled, right = pooled(maps.float()), inbox[:0], []
+    doubts = torch.ones(len(numbers))
     for _ in range(STEPS):
         left = inbox[~torch.isin(inbox, labelled)]
         before = vectors[labelled] if len(labelled) else None
-        labelled = torch.cat([labelled, left[choose(vectors[left], STEP, before)]])
+        labelled = torch.cat([labelled, left[choose(vectors[left], STEP, before, doubts[left])]])
         classes, targets = numbers[labelled].unique(return_inverse=True)
-        answers = classes[method(maps[labelled].float(), targets, maps[judges].float()).argmax(1)
-                          if len(classes) > 1 else torch.zeros(len(judges), dtype=torch.long)]
-        right.append(float((answers == numbers[judges]).float().mean()))
+        if len(classes) == 1:
+            right.append(float((numbers[judges] == classes).float().mean()))
+            continue
+        scores = method(maps[labelled].float(), targets, maps[torch.cat([judges, inbox])].float())
+        right.append(float((classes[scores[: len(judges)].argmax(1)] == numbers[judges]).float().mean()))
+        doubts[inbox] = 1 - probabilities(method, scores[len(judges):], len(labelled) / len(classes)).amax(1)
     return right
+
+
+def probabilities(method: Method, scores: Tensor, shots: float) -> Tensor:
+    """What a classifier makes of scores (Q, N) before any picture is held out: by the law alone -> (Q, N)."""
+    assert method.temperature_law is not None
+    return (scores / math.exp(method.temperature_law.power(scores.shape[1], shots))).softmax(1)
 
 
 @torch.inference_mode()
@@ -72,7 +83,7 @@ def compare(maps: Tensor, labels: np.ndarray, method: Method, runs: int) -> dict
         for run in range(runs):
             rng = np.random.default_rng(run)
             inbox, judges, numbers = drawn(labels, rng)
-            ways: dict[str, Choose] = {"suggested": representatives, "random": lambda vectors, count, _, rng=rng:
+            ways: dict[str, Choose] = {"suggested": representatives, "random": lambda vectors, count, *_, rng=rng:
                                        torch.from_numpy(rng.permutation(len(vectors))[:count])}
             for name, choose in ways.items():
                 found[name].append(curve(maps, inbox, judges, numbers, method, choose))

@@ -28,10 +28,16 @@ def test_what_is_like_a_labelled_picture_comes_last():
     assert set(chosen[:2]) == {0, 3}
 
 
+def test_of_groups_as_large_the_one_that_is_unsure_comes_first():
+    groups, doubts = corners(0, 2, 120, 122, 240, 242), torch.tensor([0.1, 0.1, 0.9, 0.9, 0.5, 0.5])
+    chosen = representatives(groups, 3, doubts=doubts).tolist()
+    assert [place // 2 for place in chosen] == [1, 2, 0]
+
+
 def test_of_many_pictures_an_even_share_stands_for_all(monkeypatch):
     monkeypatch.setattr("dmn4.classify.suggestions.MOST", 4)
-    maps = corners(0, 1, 2, 90, 91, 92, 180, 181, 182, 270, 271, 272)[:, :, None, None]
-    chosen = suggest_pictures(maps.split(5), 4).tolist()
+    vectors = corners(0, 1, 2, 90, 91, 92, 180, 181, 182, 270, 271, 272)
+    chosen = suggest_pictures(((some, torch.ones(len(some))) for some in vectors.split(5)), 4).tolist()
     assert sorted(place // 3 for place in chosen) == [0, 1, 2, 3]
 
 

@@ -32,9 +32,22 @@ def test_right_labels_are_no_suspects():
 
 def test_the_worst_comes_first():
     suspects = flipped({1: "blue", 7: "red"}, shots=6).suspects()
-    leads = [suspect.probability - suspect.probability_of_label for suspect in suspects]
+    odds = [suspect.probability / suspect.probability_of_label for suspect in suspects]
     assert {suspect.picture for suspect in suspects} == {1, 7}
-    assert leads == sorted(leads, reverse=True)
+    assert odds == sorted(odds, reverse=True)
+
+
+def test_who_trusts_labels_less_sees_more_suspects():
+    pictures, names = labelled(20, noise=200)
+    classifier = FewShotClassifier(backbone=Eye()).fit(pictures, names)
+    few, some, all_of_them = (classifier.suspects(wrong) for wrong in (0.01, 0.1, 0.5))
+    assert few == some[: len(few)]
+    assert some == all_of_them[: len(some)]
+    assert len(few) < len(some) < len(all_of_them)
+    assert all(suspect.probability > 9 * suspect.probability_of_label for suspect in some)
+    assert all(suspect.probability > suspect.probability_of_label for suspect in all_of_them)
+    with pytest.raises(InputError, match=r"wrong is 0\.9; it is the share of labels that may be wrong"):
+        classifier.suspects(wrong=0.9)
 
 
 def test_a_class_of_one_picture_is_not_judged():

@@ -32,10 +32,10 @@ class Learner:
     shots_: Shots
     pictures_: Pictures
     unlabelled_: Tensor | None
-    ruled_out_: Counterexamples
+    ruled_out_ = Counterexamples.none()
     learnt_: Whole | Shortlist
     head_: LinearHead
-    objections_: Objections | None
+    objections_: Objections | None = None
     calibration_: Calibration
 
     def __init__(self, method: str = "dmn4-linear", backbone: str | nn.Module = "efficientnet_lite0", *,
@@ -49,7 +49,8 @@ class Learner:
 
     def _keep(self, classes: np.ndarray, shots: Shots, pictures: Pictures) -> Self:
         """Take these as what was learnt, and calibrate anew."""
-        self.ruled_out_ = self.ruled_out_.renumbered(self.classes_.tolist(), classes.tolist())
+        if len(self.ruled_out_):
+            self.ruled_out_ = self.ruled_out_.renumbered(self.classes_.tolist(), classes.tolist())
         self.classes_, self.shots_, self.pictures_ = classes, shots, pictures
         self.learnt_, self.head_, self.objections_ = self._learn(shots)
         self.calibration_ = calibrate(self.parts_.method, self._judge_by, shots)

@@ -16,7 +16,7 @@ from .curve import LearningCurve, Progress, learning_curve
 from .keeping import save_classifier
 from .learning import check_fitted
 from .suggestions import suggest_pictures
-from .suspects import Suspect, find_suspects
+from .suspects import WRONG, Suspect, find_suspects
 from .teaching import Teachable
 from .verdict import Judgement, Verdict, refusable
 
@@ -83,18 +83,29 @@ class PlainClassifier(Teachable):
     def suggest(self, images: Iterable[Source], n: int = 10) -> np.ndarray:
         """Which pictures to label next: their places in `images`, the most useful first (n,).
 
-        They stand for pictures that no labelled one is like, and differ. Before `fit` they are a varied first set.
+        They stand for pictures that no labelled one is like or that it is unsure of, and differ. Before `fit` they are
+        a varied first set.
         """
         fitted = hasattr(self, "calibration_")
         if not fitted:
             self.parts_ = self._assemble(semi=False)
         maps = (self.embed(pixels) for pixels in self._pixels(images))
-        return suggest_pictures(maps, n, self.shots_ if fitted else None).numpy()
+        looked_at = ((pooled(some), self._doubts(some) if fitted else torch.ones(len(some))) for some in maps)
+        return suggest_pictures(looked_at, n, self.shots_ if fitted else None).numpy()
 
-    def suspects(self) -> list[Suspect]:
-        """Labelled pictures that the other labelled ones would name differently, worst first, with the evidence."""
+    def _doubts(self, maps: Tensor) -> Tensor:
+        """How unsure the nearest class of each picture is: (B, C, H, W) -> (B,), 0 to 1."""
+        return 1 - self.judge_maps(maps).probabilities.amax(1)
+
+    def suspects(self, wrong: float = WRONG) -> list[Suspect]:
+        """Labelled pictures that the others would name differently, worst first, with the evidence.
+
+        `wrong` is the share of labels that may be wrong: with 0.1 a label is a suspect if another is nine times as
+        probable; with 0.5 if any other is more probable.
+        """
         check_fitted(self)
-        return find_suspects(self._judge_by, self.calibration_.probabilities, self.shots_, self.classes_.tolist())
+        return find_suspects(self._judge_by, self.calibration_.probabilities, self.shots_, self.classes_.tolist(),
+                             wrong)
 
     def curve(self, progress: Progress = lambda steps, words: steps) -> LearningCurve:
         """How accurate it is, and would be with more labelled pictures, for all classes and each; what is confused.

@@ -1,4 +1,4 @@
-"""Labelled pictures that the others would name differently, worst first."""
+"""Labelled pictures whose label is more probably wrong than right, judged by the other pictures; worst first."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..errors import InputError
 from .held_out import Judge, judge_held_out
 from .shots import Shots
 
@@ -24,20 +25,26 @@ class Suspect:
     nearest_here: int                                         # the most similar one of its own class
 
 
-def find_suspects(judge: Judge, probabilities: Callable[[Tensor], Tensor], shots: Shots,
-                  names: list[Any]) -> list[Suspect]:
+WRONG = 0.1                                                   # of the labels, before any is looked at
+
+
+def find_suspects(judge: Judge, probabilities: Callable[[Tensor], Tensor], shots: Shots, names: list[Any],
+                  wrong: float = WRONG) -> list[Suspect]:
     """The suspects of a classifier: by how it judges pictures beside others, and its probabilities for scores.
 
-    Pictures of a class that has only one are not judged.
+    If a share `wrong` of labels is wrong, this one more probably is than not where the best other class is more than
+    (1 - wrong) / wrong times as probable as it. Pictures of a class that has only one are not judged.
     """
+    if not 0 < wrong <= 0.5:
+        raise InputError(f"wrong is {wrong}; it is the share of labels that may be wrong, above 0 and at most 0.5")
     answers = judge_held_out(judge, shots.distinct(), budget=len(shots.labels))
     if answers is None:
         return []
     chances = probabilities(answers.scores)                                                       # (Q, N)
     own = chances.gather(1, answers.labels[:, None])[:, 0]                                        # (Q,)
     best, other = chances.max(1)                                                                  # (Q,), (Q,)
-    contradicted = (other != answers.labels).nonzero()[:, 0]
-    worst_first = contradicted[(best - own)[contradicted].argsort(descending=True, stable=True)]
+    contradicted = ((other != answers.labels) & (wrong * best > (1 - wrong) * own)).nonzero()[:, 0]
+    worst_first = contradicted[(own / best)[contradicted].argsort(stable=True)]
     plain = shots.rows(shots.look == 0)
     return [Suspect(int(answers.image[row]), names[answers.labels[row]], names[other[row]], float(best[row]),
                     float(own[row]), most_similar(plain, int(answers.image[row]), int(other[row])),

@@ -30,7 +30,7 @@ class Teachable(Learner):
         self.parts_ = self._assemble(unlabelled is not None)
         maps = [] if unlabelled is None else [self.embed(pixels).half() for pixels in self._pixels(unlabelled)]
         self.unlabelled_ = torch.cat(maps) if maps else None
-        self.classes_, self.ruled_out_ = classes, Counterexamples.none()
+        self.ruled_out_ = Counterexamples.none()
         shots, pictures = self._look_at(images, numbers)
         return self._keep(classes, shots, pictures)
 

@@ -53,7 +53,8 @@ def suspects(model: Model,
              photos: Annotated[Path | None, typer.Argument(metavar="[PHOTOS]", help="The folder that the model was "
                                "fitted to, so that files can be named.")] = None,
              csv: Annotated[Path | None, typer.Option("--csv", help="Also write a table to this file.")] = None,
-             ) -> None:
+             wrong: Annotated[float, typer.Option(help="The share of labels that may be wrong; with more, up to 0.5, "
+                                                       "more pictures are named.")] = 0.1) -> None:
     """Show labelled pictures that the others would name differently, worst first; one line each."""
     from dmn4.classify.keeping import opened
     from dmn4.classify.plain import PlainClassifier
@@ -64,7 +65,7 @@ def suspects(model: Model,
     names = names_of_pictures(classifier, photos)
     found = [{"image": names[one.picture], "label": str(one.label), "looks_like": str(one.looks_like),
               "probability": f"{one.probability:.4f}", "most_like": names[one.nearest_there]}
-             for one in classifier.suspects()]
+             for one in classifier.suspects(wrong)]
     for row in found:
         typer.echo("\t".join(map(on_screen, row.values())))
     if csv is not None:
