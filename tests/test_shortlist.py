@@ -8,8 +8,11 @@ from toy_pictures import Eye, labelled
 from dmn4.classify.classifier import FewShotClassifier, load
 from dmn4.classify.shortlist import USUAL, Shortlist, estimated, length_of
 from dmn4.errors import InputError
+from dmn4.evidence import explain
+from dmn4.evidence.explain import judge_and_explain
 from dmn4.images.looks import read_pixels
-from dmn4.methods import METHODS, build_method
+from dmn4.methods import METHODS, base, build_method
+from dmn4.methods.neighbors import search
 from dmn4.methods.vectors import pooled
 
 WAYS = USUAL + 8
@@ -45,12 +48,31 @@ def test_a_shortlist_of_all_classes_scores_as_without_one_to_the_bit(name, optio
             assert torch.equal(scores, classifier.judge_maps(maps).scores)
 
 
+@pytest.mark.parametrize("shortlist", [None, WAYS])
+@pytest.mark.parametrize(("name", "options"), [*((name, {}) for name in COMPARING), ("dn4", {"k": 3}),
+                                               ("dmn4-linear", {"shots": "mean", "vote": "nbnn"})])
+def test_evidence_and_judgement_of_one_search_are_those_found_apart(name, options, shortlist, monkeypatch):
+    classifier = fitted(name, shortlist, **options)
+    [maps] = maps_of(classifier, 1)
+    searches = []
+    monkeypatch.setattr(explain, "search", lambda *given: searches.append(given) or search(*given))
+    monkeypatch.setattr(base, "search", lambda *given: pytest.fail("it was searched again"))
+    judged, evidence = judge_and_explain(classifier, maps)
+    monkeypatch.undo()
+    alone = classifier.judge_maps(maps[None])
+    assert len(searches) == 1
+    assert torch.equal(judged.scores, alone.scores) and torch.equal(judged.probabilities, alone.probabilities)
+    assert torch.equal(judged.known, alone.known)
+    listed = [classifier.classes_.tolist().index(label) for label in evidence.classes]
+    torch.testing.assert_close(evidence.scores, alone.scores[0, listed], rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("name", ["dmn4-linear", "dmn4"])
 def test_listed_classes_are_scored_as_if_there_were_no_others(name):
     classifier = fitted(name, 6)
     maps = maps_of(classifier, 1)
     with torch.inference_mode():
-        near = classifier.learnt_.near(pooled(maps)[0])
+        near = classifier.learnt_.near(classifier.head_.scores(pooled(maps))[0])
         alone = classifier.parts_.method.answer_kept(near.learnt, maps, pooled(maps))[0]
     scores = classifier.judge_maps(maps).scores[0]
     assert len(near.classes) == 6

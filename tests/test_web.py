@@ -84,6 +84,8 @@ def test_the_sums_of_an_explanation_are_the_scores(client, known):
     asked = {"picture": picture("red", 7)}
     why = client.post(f"{known}/explanations", files=asked).json()
     said = client.post(f"{known}/predictions", files=asked).json()
+    assert why["prediction"] == said
+    assert why["headline"] == said["line"]
     assert dict(zip(why["classes"], why["scores"], strict=True)) == pytest.approx(said["scores"], rel=1e-4)
     assert why["rules"]["dn4"]["kept"] == list(range(16))
     for one in why["descriptors"]:

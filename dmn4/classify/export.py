@@ -23,6 +23,7 @@ from ..images.looks import read_pixels
 from ..methods.base import compares_descriptors
 from .parts import assemble
 from .plain import PlainClassifier
+from .shortlist import Whole
 
 CLOSE = 1e-4                                                  # how far probabilities may lie apart
 PICTURES = 200                                                # checked after an export, at most
@@ -87,8 +88,9 @@ def kept_places(classifier: PlainClassifier, maps: Tensor) -> Tensor:
     """The patches that voted: (1, C, H, W) -> bool (1, H, W)."""
     from ..methods.neighbors import search
 
-    method, pool = classifier.parts_.method, classifier.learnt_.near(maps.mean((2, 3))[0]).learnt.derived
-    assert compares_descriptors(method)
+    method, known = classifier.parts_.method, classifier.learnt_
+    assert compares_descriptors(method) and isinstance(known, Whole)
+    pool = known.learnt.derived
     kept = method.keep(search(method.describe(maps, pool), pool, True, method.answers))          # (1, M)
     return kept.view(1, *maps.shape[2:]) if not method.pyramid else kept[:, : maps[0, 0].numel()].view_as(maps[:, 0])
 

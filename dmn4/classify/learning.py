@@ -146,10 +146,14 @@ class Learner:
         """Scores (Q, N) and fit (Q,) of pictures beside what was learnt: (Q, compared, H, W), (Q, C)."""
         means = means.to(self.device)
         likely = head.scores(means)
-        scores = learnt.scores(maps.to(self.device), means, likely).cpu()
+        return self._heard(learnt.scores(maps.to(self.device), means, likely), likely, objections, means)
+
+    def _heard(self, scores: Tensor, likely: Tensor, objections: Objections | None,
+               means: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores (Q, N) less what the counterexamples object to, and fit (Q,)."""
         if objections is None:
-            return scores, likely.amax(1).cpu()
-        return objections.heard(scores, *(values.cpu() for values in objections.weigh(means)))
+            return scores.cpu(), likely.amax(1).cpu()
+        return objections.heard(scores.cpu(), *(values.cpu() for values in objections.weigh(means)))
 
 
 ARGUMENTS = [name for name in inspect.signature(Learner.__init__).parameters if name != "self"]

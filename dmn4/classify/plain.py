@@ -123,8 +123,15 @@ class PlainClassifier(Teachable):
     def judge_maps(self, maps: Tensor) -> "Judgement":
         """The same of maps that `embed` gave, (B, C, H, W): several classifiers can share one embedding."""
         compared = self.parts_.method.compared or maps.shape[1]
-        scores, fit = self._answer(self.learnt_, self.head_, self.objections_, maps[:, :compared],
-                                   pooled(maps))                                                  # (B, N), (B,)
+        return self._judgement(*self._answer(self.learnt_, self.head_, self.objections_, maps[:, :compared],
+                                             pooled(maps)))
+
+    def judge_scores(self, scores: Tensor, likely: Tensor, means: Tensor) -> "Judgement":
+        """The same of scores (B, N) that a search gave, what the head says (B, N) and the means of the maps (B, C)."""
+        return self._judgement(*self._heard(scores, likely, self.objections_, means))
+
+    def _judgement(self, scores: Tensor, fit: Tensor) -> "Judgement":
+        """Scores (B, N) and how well the pictures fit the classes (B,), as a promise."""
         return Judgement(scores, self.calibration_.probabilities(scores), self.calibration_.known(fit))
 
     def _judged(self, images: Iterable[Source]) -> list[Judgement]:

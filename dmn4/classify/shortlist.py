@@ -58,9 +58,13 @@ class Whole:
         """The method's scores, whatever the head says: (Q, c, H, W), (Q, C), (Q, N) -> (Q, N)."""
         return self.method.answer_kept(self.learnt, maps, means)
 
-    def near(self, mean: Tensor) -> Near:
-        """All classes, whatever the picture."""
+    def near(self, likely: Tensor) -> Near:
+        """All classes, whatever the head says."""
         return Near(torch.arange(int(self.labels.max()) + 1), torch.arange(len(self.labels)), self.labels, self.learnt)
+
+    def spread(self, listed: Tensor, near: Near, likely: Tensor) -> Tensor:
+        """The scores of all classes from those of the classes near a picture, which are all: (N,) -> (N,)."""
+        return listed
 
 
 @dataclass(frozen=True)
@@ -82,13 +86,9 @@ class Shortlist:
         """The mean of the class means -> (C,)."""
         return class_means(self.support.maps.means, self.support.labels).mean(0).to(self.head.centre.device)
 
-    def named(self, means: Tensor) -> Tensor:
-        """The most likely classes for the means of some pictures, ascending: (Q, C) -> (Q, L)."""
-        return self.head.scores(means).topk(self.length, dim=1).indices.sort(1).values
-
-    def near(self, mean: Tensor) -> Near:
-        """The classes to compare a picture with, and what is learnt of them: the mean of its map (C,) -> Near."""
-        return self.of_classes(self.named(mean[None])[0])
+    def near(self, likely: Tensor) -> Near:
+        """The classes to compare a picture with, and what is learnt of them: what the head says of it (N,) -> Near."""
+        return self.of_classes(likely.topk(self.length).indices.sort().values)
 
     def of_classes(self, classes: Tensor) -> Near:
         """What the method learns of some classes, ascending (L,)."""
@@ -111,8 +111,12 @@ class Shortlist:
 
     def score(self, maps: Tensor, mean: Tensor, likely: Tensor) -> Tensor:
         """The same for one picture: (1, c, H, W), (1, C), (N,) -> (1, N)."""
-        near = self.of_classes(likely.topk(self.length).indices.sort().values)
-        return estimated(self.method.answer_kept(near.learnt, maps, mean)[0], near.classes, likely)[None]
+        near = self.near(likely)
+        return self.spread(self.method.answer_kept(near.learnt, maps, mean)[0], near, likely)[None]
+
+    def spread(self, listed: Tensor, near: Near, likely: Tensor) -> Tensor:
+        """The scores of all classes from those of the shortlist: (L,), Near, what the head says (N,) -> (N,)."""
+        return estimated(listed, near.classes, likely)
 
 
 def estimated(listed: Tensor, classes: Tensor, likely: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ from ..methods.neighbors import (
     search,
     search_several,
 )
+from ..methods.vectors import pooled
 from .explanation import NOT_COMPARED, Explanation
 
 
@@ -115,18 +116,26 @@ def explain_images(classifier: Any, images: Iterable[Source], reject: bool | flo
 
 def explain_map(classifier: Any, query: Tensor, reject: bool | float = False) -> Explanation:
     """The same for the map of a picture that the classifier's `embed` gave: (C, H, W)."""
-    parts = classifier.parts_
-    near = classifier.learnt_.near(query.mean((1, 2)))        # a row is a picture: descriptor methods ask for no views
+    judged, evidence = judge_and_explain(classifier, query)
+    return replace(evidence, said=classifier.verdicts(judged, reject)[0].line)
+
+
+@torch.inference_mode()
+def judge_and_explain(classifier: Any, query: Tensor) -> tuple[Any, Explanation]:
+    """The Judgement of the map of a picture and, from the same search, the evidence without its verdict: (C, H, W)."""
+    parts, means = classifier.parts_, pooled(query[None])                                    # (1, C)
+    likely = classifier.head_.scores(means)                                                  # (1, N)
+    near = classifier.learnt_.near(likely[0])                 # a row is a picture: descriptor methods ask for no views
     evidence = explain_learnt(parts.method, near.learnt, near.labels, query, name=parts.method_name,
                               classes=classifier.classes_[near.classes.numpy()], crop=seen_share(parts.transform))
-    judged = classifier.judge_maps(query[None])
+    listed = parts.method.answer_matched(near.learnt, evidence.class_best[None], evidence.kept[None], means)[0]
+    scores = classifier.learnt_.spread(listed, near, likely[0])                              # (N,)
+    judged = classifier.judge_scores(scores[None], likely, means)
     if classifier.objections_ is not None:
         evidence = evidence.less(evidence.scores - judged.scores[0, near.classes])
     if len(near.rows) < len(classifier.pictures_):
         evidence = among_all(evidence, near.rows, len(classifier.pictures_))
-    evidence = replace(evidence, known_classes=len(classifier.classes_))
-    verdict = classifier.verdicts(judged, reject)[0]
-    return replace(evidence, said=verdict.line)
+    return judged, replace(evidence, known_classes=len(classifier.classes_))
 
 
 def among_all(evidence: Explanation, rows: Tensor, pictures: int) -> Explanation:

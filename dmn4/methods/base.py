@@ -191,6 +191,10 @@ class DescriptorMethod(Method):
         """The scores by this method's vote and temperature: (Q, M, N), bool (Q, M) -> (Q, N)."""
         return VOTES[self.vote](class_best, kept) / self.temperature
 
+    def answer_matched(self, learnt: Learnt, class_best: Tensor, kept: Tensor, means: Tensor) -> Tensor:
+        """`answer_kept` for pictures that were searched already: Learnt, (Q, M, N), bool (Q, M), (Q, C) -> (Q, N)."""
+        return self.ballot(class_best, kept)
+
     def unit(self, places: int) -> float:
         """What the votes of so many places are divided by."""
         return self.temperature

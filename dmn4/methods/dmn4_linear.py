@@ -84,10 +84,16 @@ class DMN4Linear(DMN4):
     def answer_kept(self, learnt: Learnt, maps: Tensor, means: Tensor) -> Tensor:
         return self.votes_and_head(learnt.derived, maps, means)
 
+    def answer_matched(self, learnt: Learnt, class_best: Tensor, kept: Tensor, means: Tensor) -> Tensor:
+        return self.with_head(learnt.derived, super().answer_matched(learnt, class_best, kept, means), means)
+
     def votes_and_head(self, pool: SupportPool, maps: Tensor, means: Tensor) -> Tensor:
         """Both parts in one score: SupportPool, (Q, compared, H, W), (Q, C) -> (Q, N)."""
+        return self.with_head(pool, super().score(pool, maps), means)
+
+    def with_head(self, pool: SupportPool, votes: Tensor, means: Tensor) -> Tensor:
+        """Votes and what the head adds to them: SupportPool, (Q, N), (Q, C) -> (Q, N)."""
         assert isinstance(pool, PoolWithHead)
-        votes = super().score(pool, maps)                                                # (Q, N)
         return votes + self.linear * pool.head.scores(means) / self.temperature
 
     def ballot(self, class_best: Tensor, kept: Tensor) -> Tensor:

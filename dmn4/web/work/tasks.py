@@ -15,7 +15,7 @@ from ...classify.classifier import FewShotClassifier, load
 from ...classify.parts import Parts, assemble, checksum
 from ...classify.verdict import COVERAGE
 from ...errors import InputError
-from ...evidence.explain import explain_map
+from ...evidence.explain import judge_and_explain
 from ...sorting import curves
 from ..backbone import ChosenBackbone
 from ..limits import Limits, check_size
@@ -128,13 +128,15 @@ class Tasks:
     def said(self, maps: torch.Tensor, job: dict[str, Any]) -> bytes:
         """What a classifier says of the map of a picture (C, H, W), and why, as JSON."""
         classifier, rule = self.classifier(job["path"], job["sha256"]), job["rule"]
-        judged = classifier.judge_maps(maps[None])
+        if job["why"]:
+            judged, evidence = judge_and_explain(classifier, maps)
+        else:
+            judged, evidence = classifier.judge_maps(maps[None]), None
         [verdict] = classifier.verdicts(judged, reject=True, coverage=COVERAGE)
         said = as_prediction(classifier.classes_.tolist(), judged, verdict)
-        if not job["why"]:
+        if evidence is None:
             return said.model_dump_json().encode()
-        explanation = explain_map(classifier, maps, reject=True)
-        shown = explanation if rule is None else explanation.under(rule)
+        shown = replace(evidence if rule is None else evidence.under(rule), said=verdict.line)
         return json.dumps(shown.to_json() | {"prediction": said.model_dump()}, allow_nan=False).encode()
 
     def shot(self, tell: Tell, path: Path, sha256: str, number: int) -> bytes:
