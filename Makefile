@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := all,test,dev,docs
 
-.PHONY: setup browser database demo test test-slow test-cluster fuzz kill lint docs docs-check docs-serve dist coverage bench bench-all clean
+.PHONY: setup browser database demo test test-slow test-cluster fuzz kill load lint docs docs-check docs-serve dist coverage bench bench-all clean
 
 setup: .venv/.ready
 
@@ -48,6 +48,11 @@ fuzz: setup
 KILLS := 100
 kill: setup
 	$(BIN)/python tests/kill/chaos.py --cases $(KILLS)
+
+# Half an hour; the first lines of tests/load/run.py say what a finding is.
+MINUTES := 30
+load: setup database
+	$(BIN)/python tests/load/run.py --minutes $(MINUTES)
 
 lint: setup
 	$(BIN)/ruff check .

@@ -61,7 +61,8 @@ def test_evidence_and_judgement_of_one_search_are_those_found_apart(name, option
     monkeypatch.undo()
     alone = classifier.judge_maps(maps[None])
     assert len(searches) == 1
-    assert torch.equal(judged.scores, alone.scores) and torch.equal(judged.probabilities, alone.probabilities)
+    assert torch.equal(judged.scores, alone.scores)
+    assert torch.equal(judged.probabilities, alone.probabilities)
     assert torch.equal(judged.known, alone.known)
     listed = [classifier.classes_.tolist().index(label) for label in evidence.classes]
     torch.testing.assert_close(evidence.scores, alone.scores[0, listed], rtol=1e-4, atol=1e-4)

@@ -1,15 +1,10 @@
 """A store for several machines: three replicas on PostgreSQL and one shared place for files."""
 
-import os
-import pwd
-import shutil
-import subprocess
-import tempfile
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from pathlib import Path
 
+import postgres
 import pytest
 from toy_service import Patches, picture, shots
 
@@ -23,42 +18,21 @@ with warnings.catch_warnings():
     from fastapi.testclient import TestClient
 
 pytest.importorskip("psycopg", reason="the store in PostgreSQL is not tested: psycopg is not installed")
-PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-if not PROGRAMS:
+if not postgres.PROGRAMS:
     pytest.skip("the store in PostgreSQL is not tested: it is not here (apt-get install postgresql)",
                 allow_module_level=True)
-BIN = PROGRAMS[-1].parent
 
 
 @pytest.fixture(scope="module")
 def server():
-    """The options of a PostgreSQL of our own that listens on a socket in a folder."""
-    user = "postgres" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
-    folder = tempfile.mkdtemp(prefix="dmn4-pg-")
-    if os.getuid() == 0:
-        shutil.chown(folder, user)
-
-    def run(program, *arguments):
-        before = ["runuser", "-u", user, "--"] if os.getuid() == 0 else []
-        subprocess.run([*before, str(BIN / program), *arguments], check=True, stdout=subprocess.DEVNULL, cwd=folder)
-
-    run("initdb", "-D", f"{folder}/data", "-U", "dmn4", "--auth=trust", "--no-sync")
-    run("pg_ctl", "-D", f"{folder}/data", "-w", "-l", f"{folder}/log", "-o",
-        f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off", "start")
-    yield f"host={folder}&user=dmn4"
-    run("pg_ctl", "-D", f"{folder}/data", "-m", "immediate", "stop")
-    shutil.rmtree(folder)
+    with postgres.server() as folder:
+        yield folder
 
 
 @pytest.fixture
 def database(server, request):
     """The URL of an empty database."""
-    import psycopg
-
-    name = f"db{abs(hash(request.node.name))}"
-    with psycopg.connect(" ".join(server.split("&")) + " dbname=postgres", autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    return f"postgresql:///{name}?{server}"
+    return postgres.database(server, f"db{abs(hash(request.node.name))}")
 
 
 def test_three_replicas_serve_the_same_and_lose_no_change(database, tmp_path):

@@ -1,4 +1,8 @@
-"""A load test of the service: replicas on a store with tokens, every kind of request, beside the bare network."""
+"""A load test of the service: replicas on a store with tokens, every kind of request, beside the bare network.
+
+An error is an answer of 400 or more other than 503, or none from any replica. Where a replica does not answer, a client
+asks the next one, as a load balancer does: that is a request that was retried.
+"""
 
 import json
 import os
@@ -21,8 +25,8 @@ from ..files import write_file
 from .crowd import ANSWERS, MIX, Client, Outcome, drawn_pictures
 
 COMMAND = [sys.executable, "-c", "from dmn4.cli import main; main()"]
-WARM = 20                                                     # answers before anything is measured
-FLOOR_SECONDS = 5.0
+ROUNDS = 5                                                    # of answers alone, between rounds of the bare network
+ROUND_SECONDS = 6.0                                           # of answers; the bare network has half as long
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class Load:
     load_average: float                                       # of the machine before the test
     floor: float                                              # pictures a second that the bare network embeds
     answers: float                                            # a second, when nothing else is asked
+    ratio: float                                              # of the two; medians of rounds that take turns
     seconds: float
     requests: int
     errors: int
@@ -45,9 +50,9 @@ class Load:
     median: float
     p95: float
     p99: float
-    memory_start: float                                       # after the first tenth of the time
-    memory_middle: float
-    memory_end: float
+    memory_start: float                                       # medians of the first fifth of the time,
+    memory_middle: float                                      # of the middle one,
+    memory_end: float                                         # and of the last one
 
     @property
     def text(self) -> str:
@@ -55,8 +60,8 @@ class Load:
         return "\n".join([
             f"{self.replicas} replicas, {self.clients} clients, load average before {self.load_average:.1f} on "
             f"{os.cpu_count()} cores",
-            f"answers alone: {self.answers:.1f} a second, {self.answers / self.floor:.2f} of the {self.floor:.1f} "
-            f"pictures a second that the bare network embeds",
+            f"answers alone: {self.answers:.1f} a second, {self.ratio:.2f} of the {self.floor:.1f} pictures a second "
+            "that the bare network embeds",
             f"all kinds of requests for {self.seconds:.0f} s: {self.requests:,} requests, {self.errors} errors, "
             f"{self.wrong} wrong answers, {self.refused} refused, {self.retried} retried, {self.killed} replicas "
             "killed",
@@ -78,7 +83,7 @@ def load_test(clients: int = 16, seconds: float = 60.0, backbone: str = "efficie
         options += [] if weights is None else ["--weights", weights]
         with ExitStack() as stack:
             services = [stack.enter_context(Replica(options)) for _ in range(replicas)]
-            found = measure(services, token, clients, seconds, floor(backbone, weights), kill_every)
+            found = measure(services, token, clients, seconds, Floor(backbone, weights), kill_every)
     write_file(out, json.dumps(asdict(found), indent=2))
     tell(found.text)
     tell(f"written to {out}")
@@ -134,37 +139,49 @@ class Replica:
         return memory_with_children(self.process.pid) if self.process else 0.0
 
 
-def floor(backbone: str, weights: str | None) -> float:
-    """Pictures a second that the bare network embeds on all cores, in the batches that suit it."""
-    import torch
+class Floor:
+    """The bare network on all cores, in the batches that suit it."""
 
-    from ..classify.parts import assemble
-    from ..images.looks import at_once
+    def __init__(self, backbone: str, weights: str | None) -> None:
+        import torch
 
-    parts = assemble("dmn4", backbone, weights)
-    side = parts.transform.size
-    batch = torch.zeros(at_once(torch.empty(1, 3, side, side)), 3, side, side)
-    with torch.inference_mode():
-        parts.embedder(batch)
+        from ..classify.parts import assemble
+        from ..images.looks import at_once
+
+        parts = assemble("dmn4", backbone, weights)
+        side = parts.transform.size
+        self.network = parts.embedder
+        self.batch = torch.zeros(at_once(torch.empty(1, 3, side, side)), 3, side, side)
+
+    def __call__(self, seconds: float) -> float:
+        """Pictures a second, in this time."""
+        import torch
+
+        threads = torch.get_num_threads()
+        torch.set_num_threads(os.cpu_count() or 1)
         start, done = time.perf_counter(), 0
-        while time.perf_counter() - start < FLOOR_SECONDS:
-            parts.embedder(batch)
-            done += len(batch)
-    return done / (time.perf_counter() - start)
+        with torch.inference_mode():
+            while time.perf_counter() - start < seconds:
+                self.network(self.batch)
+                done += len(self.batch)
+        torch.set_num_threads(threads)
+        return done / (time.perf_counter() - start)
 
 
-def measure(services: "list[Replica]", token: str | None, clients: int, seconds: float, bare: float = 1.0,
-            kill_every: float = 0.0) -> Load:
-    """Keep services busy: a third of the time with answers alone, then with requests of all kinds."""
+def measure(services: "list[Replica]", token: str | None, clients: int, seconds: float,
+            floor: Callable[[float], float], kill_every: float = 0.0) -> Load:
+    """Keep services busy: in a few rounds with answers alone, then as long as asked with requests of all kinds."""
     before = psutil.getloadavg()[0]
     pictures, labels = drawn_pictures()
     first = Client(services, token, pictures, labels, seed=0)
     known = first.create()
     first.expect(known)
     crowd = [Client(services, token, pictures, labels, seed, known, first.expected) for seed in range(clients)]
-    for one in crowd[:WARM]:
-        one.run(ANSWERS, time.monotonic())
-    alone = together(crowd, ANSWERS, seconds / 3)
+    round_seconds = min(ROUND_SECONDS, seconds / ROUNDS)
+    together(crowd, ANSWERS, round_seconds)                   # every worker of every replica has begun
+    floor(round_seconds / 2)
+    rounds = [(floor(round_seconds / 2), together(crowd, ANSWERS, round_seconds)) for _ in range(ROUNDS)]
+    floors, answers = zip(*((bare, len(alone) / round_seconds) for bare, alone in rounds), strict=True)
     memory: list[float] = []
     with watching(lambda: sum(one.memory for one in services), memory), killing(services, kill_every) as killed:
         start = time.monotonic()
@@ -172,15 +189,17 @@ def measure(services: "list[Replica]", token: str | None, clients: int, seconds:
         took = time.monotonic() - start
     statuses = [one.status for one in found]
     times = np.array([one.seconds for one in found])
-    tenth, middle = len(memory) // 10, len(memory) // 2
+    fifths = [float(np.median(part)) for part in np.array_split(memory, 5) if len(part)]
     return Load(
-        clients=clients, replicas=len(services), load_average=before, floor=bare, answers=len(alone) / (seconds / 3),
+        clients=clients, replicas=len(services), load_average=before, floor=float(np.median(floors)),
+        answers=float(np.median(answers)), ratio=float(np.median(np.divide(answers, floors))),
         seconds=took, requests=len(found), refused=statuses.count(503), killed=len(killed),
         errors=sum(status >= 400 and status != 503 for status in statuses),
-        wrong=sum(one.wrong for one in [*alone, *found]), retried=sum(one.retried for one in found),
+        wrong=sum(one.wrong for one in [*found, *(one for _, alone in rounds for one in alone)]),
+        retried=sum(one.retried for one in found),
         rate=len(found) / took, median=float(np.quantile(times, 0.5)), p95=float(np.quantile(times, 0.95)),
-        p99=float(np.quantile(times, 0.99)), memory_start=memory[tenth], memory_middle=memory[middle],
-        memory_end=memory[-1])
+        p99=float(np.quantile(times, 0.99)), memory_start=fifths[0], memory_middle=fifths[len(fifths) // 2],
+        memory_end=fifths[-1])
 
 
 def together(crowd: list[Client], mix: dict[str, int], seconds: float) -> list[Outcome]:
@@ -217,7 +236,8 @@ def killing(services: "list[Replica]", every: float) -> Iterator[list[int]]:
     killed: list[int] = []
 
     def kill() -> None:
-        while every and not stop.wait(every):
+        start = time.monotonic()
+        while every and not stop.wait(max(0.0, start + every * (len(killed) + 1) - time.monotonic())):
             killed.append(len(killed) % len(services))
             services[killed[-1]].kill()
 
@@ -231,8 +251,12 @@ def killing(services: "list[Replica]", every: float) -> Iterator[list[int]]:
 
 
 def memory_with_children(process: int) -> float:
-    """Resident megabytes of a process and of all that it started."""
-    return sum(memory_of(one) for one in [process, *(child.pid for child in psutil.Process(process).children(True))])
+    """Resident megabytes of a process and of all that it started; 0 if it is gone."""
+    try:
+        children = [child.pid for child in psutil.Process(process).children(True)]
+    except psutil.NoSuchProcess:
+        return 0.0
+    return sum(memory_of(one) for one in [process, *children])
 
 
 def memory_of(process: int) -> float:

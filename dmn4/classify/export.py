@@ -89,7 +89,8 @@ def kept_places(classifier: PlainClassifier, maps: Tensor) -> Tensor:
     from ..methods.neighbors import search
 
     method, known = classifier.parts_.method, classifier.learnt_
-    assert compares_descriptors(method) and isinstance(known, Whole)
+    assert compares_descriptors(method)
+    assert isinstance(known, Whole)                           # it compares all
     pool = known.learnt.derived
     kept = method.keep(search(method.describe(maps, pool), pool, True, method.answers))          # (1, M)
     return kept.view(1, *maps.shape[2:]) if not method.pyramid else kept[:, : maps[0, 0].numel()].view_as(maps[:, 0])

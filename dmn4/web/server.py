@@ -3,8 +3,10 @@
 import asyncio
 import ipaddress
 import logging
+import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +19,7 @@ from .app import create_app
 from .guard import LOOPBACK
 from .limits import Limits
 from .monitoring import LOG
+from .service import Service
 from .store import Store
 
 HEADER_SECONDS = 10.0                                         # from a connection to the end of its first headers
@@ -41,11 +44,25 @@ class PatientProtocol(H11Protocol):
         super().connection_lost(exc)
 
 
+class Server(uvicorn.Server):
+    """Requests and the learning behind them share the seconds that are left when it is told to end."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self.service = service
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End: what learns and what answers have their last seconds at the same time."""
+        self.service.begin_to_end()
+        await super().shutdown(sockets)
+
+
 def serve(models: Iterable[Path] = (), host: str = "127.0.0.1", port: int = 8000, backbone: str = "efficientnet_lite0",
           weights: str | None = None, limits: Limits | None = None, tell: Callable[[str], None] = print, *,
           store: str | None = None, files: str | None = None, is_open: bool = False, log: Path | None = None) -> None:
     """Serve the page, the HTTP interface and the classifiers of these files until interrupted; `tell` hears where."""
     limits = limits or Limits()
+    end_alike()
     kept = Store(store, files, limits)
     try:
         check_access(kept, host, is_open)
@@ -64,11 +81,17 @@ def serve(models: Iterable[Path] = (), host: str = "127.0.0.1", port: int = 8000
                 tell(line)
             config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False,
                                     proxy_headers=False, http=PatientProtocol, timeout_graceful_shutdown=round(
-                                        limits.drain_seconds), h11_max_incomplete_event_size=limits.header_bytes)
-            with suppress(KeyboardInterrupt):                 # Ctrl-C is how it is meant to end
-                uvicorn.Server(config).run(sockets=[listener])
+                                        limits.drain_seconds + 1), h11_max_incomplete_event_size=limits.header_bytes)
+            with suppress(KeyboardInterrupt):                 # how it is meant to end
+                Server(config, service).run(sockets=[listener])
     finally:
         kept.close()
+
+
+def end_alike() -> None:
+    """Have SIGTERM end this process as Ctrl-C does, so that what is temporary is removed."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def notes(store: Store, place: str | None, host: str) -> Iterable[str]:

@@ -36,7 +36,7 @@ class Service:
         self.used: dict[str, float] = {}
         self.locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.room = asyncio.Lock()
-        self.ending = False
+        self.deadline: float | None = None                    # of what runs, once the service was told to end
 
     def host(self, path: Path) -> Classifier:
         """The classifier of a *.dmn4 file of the owner's, called as the file is; it stays as long as the service."""
@@ -198,10 +198,17 @@ class Service:
 
     # ------------------------------------------------------------------------------------------------------- ending
 
+    def begin_to_end(self) -> None:
+        """From now on there are a few seconds for what runs; whoever still waits then is answered 503."""
+        if self.deadline is None:
+            loop = asyncio.get_running_loop()
+            self.deadline = loop.time() + self.limits.drain_seconds
+            loop.call_at(self.deadline, self.pool.close)
+
     async def close(self) -> None:
-        """Finish what runs, for a few seconds; then stop it."""
-        self.ending = True
-        await self.pool.drain()
+        """Finish what runs, as long as there is time; then stop it."""
+        self.begin_to_end()
+        await self.pool.drain(self.deadline or 0.0)
         for task in list(self.learning.values()):
             task.cancel()
             with suppress(BaseException):

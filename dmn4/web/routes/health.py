@@ -21,7 +21,7 @@ async def healthz() -> responses.Health:
 @router.get("/readyz")
 async def readyz(service: Serving) -> responses.Health:
     """The service can be sent requests: its store answers, and it is not ending."""
-    if service.ending:
+    if service.deadline is not None:
         raise HTTPException(503, "the service is ending")
     if not await asyncio.to_thread(service.store.alive):
         raise HTTPException(503, "the store does not answer")

@@ -67,6 +67,8 @@ def outcomes(connection: Connection, tasks: Tasks, jobs: Sequence[Job]) -> Itera
     for name, arguments in jobs:
         try:
             yield getattr(tasks, name)(lambda done: send(connection, {"done": done}), **arguments)
+        except BrokenPipeError:                               # nobody is left to be told
+            raise
         except Exception as error:
             yield error
 

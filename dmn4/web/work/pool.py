@@ -179,9 +179,8 @@ class Pool:
         if piece.future.cancelled():
             asyncio.get_running_loop().call_later(GRACE if piece.quick else 0, self.stop, piece)
 
-    async def drain(self) -> None:
-        """Let what runs come to its end for a while, then stop it; nothing new is begun."""
-        end = asyncio.get_running_loop().time() + self.limits.drain_seconds
+    async def drain(self, end: float) -> None:
+        """Let what runs come to its end until then, on the clock of the loop, and stop it; nothing new is begun."""
         while self.tasks and asyncio.get_running_loop().time() < end:
             await asyncio.wait(set(self.tasks), timeout=max(0.0, end - asyncio.get_running_loop().time()))
         self.close()
