@@ -3,11 +3,13 @@
 import os
 import signal
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 import torch
+from test_reproduce import toy_sheet
 from toy_bulk import as_folder, pictures, small_model
 
 import dmn4
@@ -20,6 +22,9 @@ from dmn4.episodes.maps import embed_all
 from dmn4.episodes.stored import store_maps
 from dmn4.files import load_tensors, read_json
 from dmn4.images import Transform
+from dmn4.reproduce import Workshop
+from dmn4.reproduce.crew import on_ray
+from dmn4.reproduce.workshop import measure_sheet
 from dmn4.training.checkpoints import save_backbone
 
 pytestmark = pytest.mark.cluster
@@ -49,8 +54,8 @@ def home(tmp_path_factory) -> Path:
     return home
 
 
-def workers() -> list[int]:
-    """The processes below this one that judge units for Ray."""
+def workers(doing: bytes = b"ray::judge_there") -> list[int]:
+    """The processes below this one that do something for Ray."""
     parents, judging = {}, []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -58,7 +63,7 @@ def workers() -> list[int]:
         except OSError:
             continue
         parents[int(folder.name)] = int(status.rpartition(")")[2].split()[1])
-        if title.startswith(b"ray::judge_there"):
+        if title.startswith(doing):
             judging.append(int(folder.name))
     return [process for process in judging if os.getpid() in lineage(process, parents)]
 
@@ -124,6 +129,23 @@ def test_a_data_set_embedded_on_the_cluster_has_the_same_maps(cluster):
     with embedder("ray", cluster.address) as embed:
         kept = store_maps(network, images, look, embed=embed)
     assert torch.equal(kept.values, embed_all(network, images, look).values)
+
+
+def test_the_cells_of_a_table_are_tasks_and_a_worker_may_die(cluster, tmp_path, monkeypatch):
+    def killing(workshop, steps):
+        @contextmanager
+        def ahead():
+            with on_ray(cluster.address, None, 0, workshop, steps) as wait:
+                while not (busy := workers(b"ray::work_there")):
+                    time.sleep(0.02)
+                os.kill(busy[0], signal.SIGKILL)
+                yield wait
+        return ahead()
+
+    monkeypatch.chdir(tmp_path)
+    alone = measure_sheet(toy_sheet, Workshop(Path("a"), "tiny", {}, shown=False), "toy")
+    spread = measure_sheet(toy_sheet, Workshop(Path("b"), "tiny", {}, shown=False, crew=killing), "toy")
+    assert spread.read_text().replace("b/cards", "a/cards") == alone.read_text()
 
 
 def backbone(folder: Path) -> Path:

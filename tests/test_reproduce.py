@@ -1,10 +1,12 @@
 """The paper's tables: cells, plans, pages."""
 
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 
 from dmn4.backbones import build_backbone
+from dmn4.evaluation.evaluate import Protocol
 from dmn4.evaluation.intervals import Accuracy
 from dmn4.methods import METHODS
 from dmn4.recipes import PRETRAINING, TRAINING, Pretraining, Training, parse_options
@@ -102,6 +104,44 @@ def test_a_small_table_is_measured_and_not_measured_again(tmp_path, monkeypatch)
     assert first.count("card.json") == 2
     monkeypatch.setattr("dmn4.reproduce.workshop.evaluate", None)      # would fail if it were called
     assert measure_sheet(toy_sheet, workshop, "toy").read_text() == first
+
+
+@contextmanager
+def before_anything_is_asked(workshop, steps):
+    """A crew that does every step at once, in order."""
+    done = []
+    for step in steps:
+        assert set(step.needs) <= set(done)
+        step.work(workshop)
+        done.append(step.key)
+    yield lambda key: done.index(key)
+
+
+def test_a_crew_that_works_ahead_makes_the_same_page(tmp_path, monkeypatch):
+    alone = measure_sheet(toy_sheet, Workshop(tmp_path / "a", "tiny", {}, shown=False), "toy")
+    ahead = measure_sheet(toy_sheet, Workshop(tmp_path / "b", "tiny", {}, False, crew=before_anything_is_asked), "toy")
+    assert ahead.read_text().replace(str(tmp_path / "b"), str(tmp_path / "a")) == alone.read_text()
+
+
+def test_a_stage_that_cells_share_is_one_step_and_the_teacher_comes_first():
+    cells = toy_sheet("tiny").cells
+    workshop = Workshop("", "tiny", {})
+    steps = [workshop.steps(cell.plan, Protocol(episodes=5), [cell.method]) for cell in cells]
+    assert [len(group) for group in steps] == [2, 3]
+    assert steps[0][0].key == steps[1][0].key
+    taught = replace(cells[0].plan, teacher=cells[0].plan)
+    first, second, last = workshop.steps(taught, Protocol(episodes=5), ["dn4"])
+    assert (first.key, second.needs, last.needs) == (steps[0][0].key, [first.key], [second.key])
+    assert "drawn" in second.key
+
+
+def test_drawn_pictures_stand_in_for_the_teachers_too():
+    plan = Workshop("", "tiny", {}).placed(Plan("cub", teacher=Plan("cub")))
+    assert plan == Plan("drawn", teacher=Plan("drawn"))
+
+
+def test_without_its_data_a_cell_has_no_steps():
+    assert not Workshop("", "cpu", {}).steps(Plan("cub", Pretraining(**SMALL)), Protocol(), ["dn4"])
 
 
 def test_the_grid_has_a_line_for_each_row_and_a_column_for_each_kind():

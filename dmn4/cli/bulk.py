@@ -25,6 +25,10 @@ Gpus = Annotated[float, typer.Option("--gpus-per-worker", help="Share of a GPU t
 PlayEngine = Annotated[str, typer.Option(help="local (this process) or ray (a cluster).", rich_help_panel="Engine")]
 EmbedEngine = Annotated[str, typer.Option(help="With --maps: local (this process) or ray (a cluster).",
                                           rich_help_panel=PANEL)]
+CellEngine = Annotated[str, typer.Option(help="local (one cell after another) or ray (cells side by side).",
+                                         rich_help_panel="Engine")]
+CellWorkers = Annotated[int | None, typer.Option(help="CPUs of the cluster that is started here; as many as there are "
+                                                 "cores.", min=1, rich_help_panel="Engine")]
 PlayWorkers = Annotated[int | None, typer.Option(help="Pieces of work under way on the cluster.", min=1,
                                                  rich_help_panel="Engine")]
 Device = Annotated[str | None, typer.Option(help="Of the network: cpu, cuda, mps (default: cpu; cuda with GPUs).",

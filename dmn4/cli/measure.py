@@ -146,7 +146,9 @@ def reproduce(name: Annotated[str, typer.Argument(help="table or figure; see --l
               out: Out = Path("runs/reproduce"),
               picture: Annotated[bool, typer.Option("--picture", help="draw what classes adopt (semi only)")] = False,
               plan: Annotated[bool, typer.Option("--plan", help="only say what each cell trains")] = False,
-              show_list: Annotated[bool, typer.Option("--list", help="name what can be reproduced")] = False) -> None:
+              show_list: Annotated[bool, typer.Option("--list", help="name what can be reproduced")] = False,
+              engine: bulk.CellEngine = "local", address: bulk.Address = None, workers: bulk.CellWorkers = None,
+              gpus_per_worker: bulk.Gpus = 0) -> None:
     """Measure a table of the paper; goes on where it stopped.
 
     Example: dmn4 reproduce odm --budget cpu --data cub=data/cub
@@ -154,6 +156,7 @@ def reproduce(name: Annotated[str, typer.Argument(help="table or figure; see --l
     from dmn4.backbones import BACKBONES
     from dmn4.errors import InputError, choose
     from dmn4.reproduce import ENTRIES, Workshop
+    from dmn4.reproduce.crew import on_engine
     from dmn4.reproduce.figures import FIGURES
     from dmn4.reproduce.plans import BUDGETS
     from dmn4.reproduce.sheets import DATA
@@ -168,7 +171,11 @@ def reproduce(name: Annotated[str, typer.Argument(help="table or figure; see --l
     if given and name not in FIGURES:
         raise InputError(f"--weights goes with {', '.join(FIGURES)}; {name!r} trains its own")
     entry = ENTRIES[choose("table or figure", name, ENTRIES)]
-    workshop = Workshop(out, choose("budget", budget, BUDGETS), folders, given=given)
+    crew = on_engine(engine, address, workers, gpus_per_worker)
+    if engine != "local" and (entry.sheet is None or plan or picture):
+        raise InputError("--engine ray trains and measures the cells of a table: "
+                         f"{', '.join(key for key, one in ENTRIES.items() if one.sheet)}")
+    workshop = Workshop(out, choose("budget", budget, BUDGETS), folders, given=given, crew=crew)
     run = partial(plan_table, entry=entry) if plan else entry.picture if picture else entry.run
     if run is None:
         having = ", ".join(key for key, one in ENTRIES.items() if one.picture)

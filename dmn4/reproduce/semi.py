@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from .page import write_page
 from .plans import CHOSEN, Plan
 from .published import SEMI
 from .sheets import DATA, Cell, Measured, Sheet
-from .workshop import Entry, Workshop, finished
+from .workshop import Entry, Step, Workshop, finished, trainings
 
 LABELLED = 0.4
 TAUGHT, TESTED = 5, 20                                       # unlabelled images of each class in training and in test
@@ -83,16 +84,16 @@ def labelled_part(images: ImageSet, seed: int) -> ImageSet:
 
 def weights(workshop: Workshop, plan: Plan) -> Path:
     """The run folder of a plan, done, resumed or found done; pre-training sees the labelled part alone."""
-    assert plan.training
-    seed, folder = plan.training.seed, workshop.out / "runs" / f"{plan.key}-labelled"
-    images, val = workshop.open(plan.data, "train"), workshop.val(plan.data)
-    after = plan.training
+    images, val, folder = workshop.open(plan.data, "train"), workshop.val(plan.data), Path()
     if plan.pretraining:
-        before = workshop.out / "runs" / f"{replace(plan, training=None).key}-labelled"
-        finished(pretrain(labelled_part(images, seed), before, plan.pretraining,
+        seed, folder = plan.pretraining.seed, workshop.out / "runs" / f"{replace(plan, training=None).key}-labelled"
+        finished(pretrain(labelled_part(images, seed), folder, plan.pretraining,
                           val=val and labelled_part(val, seed), resume=True, shown=workshop.shown))
-        after = replace(after, weights=str(before / "backbone.safetensors"))
-    finished(train(images, folder, after, val=val, resume=True, shown=workshop.shown))
+    if plan.training:
+        after = replace(plan.training, weights=str(folder / "backbone.safetensors")) if plan.pretraining else \
+            plan.training
+        folder = workshop.out / "runs" / f"{plan.key}-labelled"
+        finished(train(images, folder, after, val=val, resume=True, shown=workshop.shown))
     return folder
 
 
@@ -112,12 +113,27 @@ def written(method: str, strange: bool) -> str:
 def measure(workshop: Workshop, data: str, method: str, shots: int, strange: bool, seed: int) -> Measured:
     """The number of one method on one split; those done are read. All methods see the same episodes."""
     plan = schedule(workshop.budget, data, method, shots, strange, seed)
-    card = workshop.out / "cards" / f"{plan.key}-{shots}shot{'-strange' * strange}" / "card.json"
+    card = workshop.out / "cards" / card_name(plan, shots, strange) / "card.json"
     if not card.exists():
         contender = load_trained(str(weights(workshop, plan))).with_method(written(method, strange))
         evaluate(workshop.open(data, "test"), {method: contender}, protocol_of(workshop.budget, shots, strange, seed),
                  card.parent, resume=True, shown=workshop.shown)
     return Measured.on(card, [method])[method]
+
+
+def card_name(plan: Plan, shots: int, strange: bool) -> str:
+    """The folder of a card."""
+    return f"{plan.key}-{shots}shot{'-strange' * strange}"
+
+
+def steps_of(budget: str, data: str, method: str, shots: int, strange: bool) -> list[list[Step]]:
+    """What `measure` does on each split; the last step is the measurement."""
+    steps = []
+    for seed in range(SPLITS[budget]):
+        plan = schedule(budget, data, method, shots, strange, seed)
+        work = partial(measure, data=data, method=method, shots=shots, strange=strange, seed=seed)
+        steps.append([*trainings(plan, weights), Step(card_name(plan, shots, strange), work, [plan.key])])
+    return steps
 
 
 def mean_of(splits: Sequence[Measured]) -> Measured:
@@ -146,13 +162,19 @@ def write_semi(workshop: Workshop, name: str) -> Path:
     """Measure the table column by column, and write the page after each number; returns the Markdown file."""
     sheet, measured, budget = make_sheet(workshop.budget), dict[Cell, Measured](), workshop.budget
     path, drawn = workshop.out / f"{name}-{budget}.md", workshop.stands_in("miniimagenet")
-    for shots, strange in COLUMNS:
-        for cell in [cell for cell in sheet.cells if cell.column == column_name(shots, strange)]:
-            measured[cell] = Measured(reason=f"needs {DATA['miniimagenet']}: give --data miniimagenet=FOLDER")
-            if drawn or "miniimagenet" in workshop.data:
-                data = "drawn" if drawn else "miniimagenet"
-                measured[cell] = mean_of([measure(workshop, data, cell.method, shots, strange, seed)
-                                       for seed in range(SPLITS[budget])])
+    missing = Measured(reason=f"needs {DATA['miniimagenet']}: give --data miniimagenet=FOLDER")
+    data, has = "drawn" if drawn else "miniimagenet", workshop.has("miniimagenet")
+    places = [(cell, shots, strange) for shots, strange in COLUMNS
+              for cell in sheet.cells if cell.column == column_name(shots, strange)]
+    steps = {cell: steps_of(budget, data, cell.method, shots, strange) if has else []
+             for cell, shots, strange in places}
+    every = {step.key: step for splits in steps.values() for split in splits for step in split}
+    with workshop.crew(workshop, list(every.values())) as wait:
+        for cell, shots, strange in places:
+            for split in steps[cell]:
+                wait(split[-1].key)
+            splits = [measure(workshop, data, cell.method, shots, strange, seed) for seed in range(len(steps[cell]))]
+            measured[cell] = mean_of(splits) if splits else missing
             write_page(path, sheet, measured, budget, ("miniimagenet",) if drawn else ())
     return path
 

@@ -1,10 +1,12 @@
 """From a table of the paper to measured numbers: train, evaluate, write the page; goes on where it stopped."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from ..data.folders import ImageSet
 from ..data.layouts import open_split
@@ -21,15 +23,34 @@ from .plans import Plan
 from .sheets import DATA, Cell, Measured, Sheet
 
 
+class Step(NamedTuple):
+    """A training or a measurement behind a table; what it makes lies in a folder, where it is found done."""
+
+    key: str
+    work: Callable[["Workshop"], object]
+    needs: Sequence[str] = ()            # keys of steps that come before it
+
+
+Wait = Callable[[str], None]             # returns when the step of this key is done
+Crew = Callable[["Workshop", Sequence[Step]], AbstractContextManager[Wait]]
+
+
+@contextmanager
+def alone(workshop: "Workshop", steps: Sequence[Step]) -> Iterator[Wait]:
+    """Nobody works ahead: each number is made when it is asked for."""
+    yield lambda key: None
+
+
 @dataclass(frozen=True)
 class Workshop:
-    """Where the data are, where results go, and how much may be spent."""
+    """Where the data are, where results go, how much may be spent, and who works."""
 
     out: Path
     budget: str
     data: Mapping[str, str]              # name -> folder
     shown: bool = True
     given: Mapping[str, str] = field(default_factory=dict)       # DATA/BACKBONE -> weights that figures use as they are
+    crew: Crew = alone
 
     def open(self, name: str, split: str) -> ImageSet:
         """A split of a data set, or of the drawn pictures."""
@@ -38,6 +59,24 @@ class Workshop:
     def stands_in(self, name: str) -> bool:
         """Whether drawn pictures take the place of this data set: at the smallest budget, where it is not there."""
         return self.budget == "tiny" and name not in self.data
+
+    def has(self, name: str) -> bool:
+        """Whether there are pictures of this data set, or drawn ones in their place."""
+        return name in self.data or self.stands_in(name)
+
+    def placed(self, plan: Plan) -> Plan:
+        """The plan on the pictures that are there."""
+        data = "drawn" if self.stands_in(plan.data) else plan.data
+        return replace(plan, data=data, teacher=plan.teacher and self.placed(plan.teacher))
+
+    def steps(self, plan: Plan, protocol: Protocol, methods: Sequence[str]) -> list[Step]:
+        """What `measure` does for some methods on the weights of one plan; none without the data."""
+        if not self.has(plan.data):
+            return []
+        trained = trainings(self.placed(plan))
+        return [*trained, Step(card_name(self.placed(plan), protocol, methods),
+                               partial(Workshop.measure, plan=plan, protocol=protocol, methods=methods),
+                               [step.key for step in trained[-1:]])]
 
     def val(self, name: str) -> ImageSet | None:
         """The validation classes, where a data set has any (meta-iNat has none)."""
@@ -79,6 +118,21 @@ class Workshop:
         return Measured.on(card, methods)
 
 
+def card_name(plan: Plan, protocol: Protocol, methods: Sequence[str]) -> str:
+    """The folder of a card: another one for other weights, methods or episodes."""
+    who = hashlib.sha256(repr((methods, protocol)).encode()).hexdigest()[:6]
+    return f"{plan.key}-{protocol.shots}shot-{who}"
+
+
+def trainings(plan: Plan, weights: Callable[..., object] = Workshop.weights) -> list[Step]:
+    """The stages of a plan, each after the one whose weights it starts from; `weights` runs a stage."""
+    steps = trainings(plan.teacher, weights) if plan.teacher else []
+    stages = [stage for stage in (replace(plan, training=None), plan) if stage.pretraining or stage.training]
+    for stage in dict.fromkeys(stages):
+        steps.append(Step(stage.key, partial(weights, plan=stage), [step.key for step in steps[-1:]]))
+    return steps
+
+
 def finished(run: Run) -> None:
     """Raise an InputError if a training was stopped before its end."""
     if run.stopping:
@@ -117,9 +171,15 @@ def measure_sheet(make: Callable[[str], Sheet], workshop: Workshop, name: str) -
     for cell in sheet.cells:
         groups.setdefault((cell.plan, cell.shots), []).append(cell)
     drawn = tuple(data for data in dict.fromkeys(cell.plan.data for cell in sheet.cells) if workshop.stands_in(data))
-    for (plan, shots), cells in groups.items():
-        protocol = sheet.protocol(workshop.budget, shots)
-        numbers = workshop.measure(plan, protocol, list(dict.fromkeys(cell.method for cell in cells)))
-        measured |= {cell: numbers[cell.method] for cell in cells}
-        write_page(path, sheet, measured, workshop.budget, drawn)
+    asked = [(plan, sheet.protocol(workshop.budget, shots), list(dict.fromkeys(cell.method for cell in cells)))
+             for (plan, shots), cells in groups.items()]
+    steps = [workshop.steps(*what) for what in asked]
+    every = {step.key: step for group in steps for step in group}
+    with workshop.crew(workshop, list(every.values())) as wait:
+        for what, group, cells in zip(asked, steps, groups.values(), strict=True):
+            for step in group[-1:]:
+                wait(step.key)
+            numbers = workshop.measure(*what)
+            measured |= {cell: numbers[cell.method] for cell in cells}
+            write_page(path, sheet, measured, workshop.budget, drawn)
     return path
