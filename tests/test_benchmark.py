@@ -128,6 +128,13 @@ def test_every_method_takes_part(tmp_path, monkeypatch):
     assert {"dmn4 train", "protonet train", "deepemd train", "frn train"} <= found.keys()
 
 
+def test_the_floor_of_many_pictures_is_the_network_and_the_unpacking_in_turn():
+    rates = Rates(network=[60.0], unpacking=[30.0], decoding=[25.0], bulk=[16.0])
+    assert rates.floors == [20.0]
+    assert rates.ratio == 1.25
+    assert "predict_many 16.0: 0.80 of the floor, 0.27 of the bare network" in rates.text
+
+
 def test_all_benchmarks_become_ratios_to_their_floors(tmp_path, monkeypatch):
     def writes(facts):
         return lambda *arguments, out=None, **others: write_json(out or arguments[1], facts)
@@ -139,12 +146,12 @@ def test_all_benchmarks_become_ratios_to_their_floors(tmp_path, monkeypatch):
     monkeypatch.setattr(ratios, "benchmark_evaluation", writes({"cases": {"dmn4 1-shot": asdict(cost)}}))
     monkeypatch.setattr(ratios, "benchmark_classes",
                         lambda ways, rounds, out: write_json(out, {"classes": {str(ways[-1]): {"ratio": 1.1}}}))
-    rates = Rates(network=[8.0, 9.0], decoding=[20.0, 20.0], bulk=[4.0, 3.0])
+    rates = Rates(network=[8.0, 9.0], unpacking=[8.0, 18.0], decoding=[7.0, 16.0], bulk=[4.0, 3.0])
     monkeypatch.setattr(ratios, "benchmark_bulk", writes({"rates": asdict(rates)}))
     load = {field.name: 1 for field in fields(Load)} | {"floor": 30.0, "answers": 20.0}
     monkeypatch.setattr(ratios, "load_test", writes(load))
     found = ratios.benchmark_all(2, tmp_path / "all.json")
     assert json.loads((tmp_path / "all.json").read_text())["ratios"] == found == {
         "scores": {"dmn4, conv4 5-way 1-shot": 1.2}, "training step": {"dmn4, conv4 5-way 1-shot": 1.7},
-        "evaluation": {"dmn4 1-shot": 1.04}, "answer": {"1,000 classes": 1.1}, "many pictures": {"predict_many": 2.5},
+        "evaluation": {"dmn4 1-shot": 1.04}, "answer": {"1,000 classes": 1.1}, "many pictures": {"predict_many": 1.5},
         "service": {"predictions": 1.5}}

@@ -3,7 +3,6 @@
 A ratio is time over the time of the floor, measured in the same run: 1 is as fast as the floor, and smaller is better.
 """
 
-import statistics
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,7 +10,7 @@ from tempfile import TemporaryDirectory
 import dmn4
 
 from ..files import read_json, write_json
-from .bulk import benchmark_bulk
+from .bulk import Rates, benchmark_bulk
 from .classes import benchmark_classes
 from .evaluation import benchmark_evaluation
 from .heads import benchmark_heads
@@ -26,7 +25,7 @@ FLOORS = {
     "training step": "the same with gradients, over the same products",
     "evaluation": "an episode over stored maps, over its methods alone",
     "answer": "one picture among so many classes, over one pass of the network",
-    "many pictures": "12-megapixel files to rows, over the bare network on all cores",
+    "many pictures": "12-megapixel files to rows, over the bare network and the reading of the JPEGs' codes",
     "service": "answers over HTTP from 16 clients, over the bare network on all cores",
 }
 
@@ -57,8 +56,6 @@ def read(heads: Path, evaluation: Path, classes: Path, bulk: Path, service: Path
     yield [(name.replace(" train,", ","), ratio) for name, ratio in figures if " train," in name]
     yield [(name, 1 + cost["beyond"]) for name, cost in read_json(evaluation)["cases"].items()]
     yield [(f"{int(ways):,} classes", cost["ratio"]) for ways, cost in read_json(classes)["classes"].items()]
-    rates = read_json(bulk)["rates"]
-    yield [("predict_many", statistics.median(floor / rate for floor, rate in
-                                              zip(rates["network"], rates["bulk"], strict=True)))]
+    yield [("predict_many", Rates(**read_json(bulk)["rates"]).ratio)]
     load = read_json(service)
     yield [("predictions", load["floor"] / load["answers"])]
