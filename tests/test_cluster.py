@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from test_reproduce import toy_sheet
-from toy_bulk import as_folder, pictures, small_model
+from toy_bulk import CRASH, as_folder, path_with_crashes, pictures, small_model
 
 import dmn4
 from dmn4 import InputError, predict_many
@@ -32,8 +32,9 @@ COUNT = 2000
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_worker_niceness="0")
+def cluster(tmp_path_factory):
+    os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_worker_niceness="0",
+                      PYTHONPATH=path_with_crashes(tmp_path_factory.mktemp("path")))
     ray = pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
@@ -94,6 +95,15 @@ def test_every_row_is_there_once_and_equal_to_the_bit_whatever_dies(cluster, hom
     assert events == ["a worker was killed", "a node left", "a node joined"]
     assert done.count == COUNT
     assert pq.read_table(tmp_path / "out") == pq.read_table(home / "local")
+
+
+def test_a_picture_that_kills_every_worker_is_a_row(cluster, home, tmp_path):
+    names = list(pictures(20))
+    inbox = as_folder(tmp_path / "inbox", pictures(20) | {names[5]: CRASH})
+    done = predict_many(home / "model.dmn4", inbox, tmp_path / "out", engine="ray", address=cluster.address)
+    rows = pq.read_table(tmp_path / "out").to_pylist()
+    assert [Path(row["path"]).name for row in rows if "its decoder crashes" in (row["error"] or "")] == [names[5]]
+    assert (done.count, done.errors) == (20, 3)
 
 
 def test_a_cluster_without_room_for_a_worker_is_refused_in_one_line(cluster, home, tmp_path):

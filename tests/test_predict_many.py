@@ -1,5 +1,4 @@
 import json
-import os
 import shutil
 import sys
 from collections import Counter
@@ -10,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from joblib.externals.loky import get_reusable_executor
-from toy_bulk import as_folder, as_parquet, as_tar, pictures, small_model
+from toy_bulk import CRASH, as_folder, as_parquet, as_tar, path_with_crashes, pictures, small_model
 
 import dmn4
 from dmn4 import InputError, load, predict_many
@@ -264,27 +263,13 @@ def test_when_nothing_can_be_read_the_command_fails(home, tmp_path, capsys):
     assert "none of the 1 pictures can be read" in capsys.readouterr().err
 
 
-CRASH = b"a picture that crashes"
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="no signals")
 @pytest.mark.parametrize(("kind", "deadly"), [
     ("folder", (5,)), pytest.param("tar", (5, 6, 17), marks=pytest.mark.slow)])
 def test_a_picture_that_kills_the_process_that_decodes_it_is_a_row_and_the_run_goes_on(home, kind, deadly, tmp_path,
                                                                                       monkeypatch):
     """Every Python that starts here has a decoder that dies of a segmentation fault at some pictures."""
-    (tmp_path / "sitecustomize.py").write_text(f"""
-import os, signal
-from PIL import Image
-plain = Image.open
-def open_or_die(source, *rest, **more):
-    content = source.getvalue() if hasattr(source, "getvalue") else open(source, "rb").read()
-    if content == {CRASH!r}:
-        os.kill(os.getpid(), signal.SIGSEGV)
-    return plain(source, *rest, **more)
-Image.open = open_or_die
-""")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(Path(dmn4.__file__).parents[1])]))
+    monkeypatch.setenv("PYTHONPATH", path_with_crashes(tmp_path))
     get_reusable_executor().shutdown()                        # processes of before know nothing of this
     names = [list(pictures(20))[place] for place in deadly]
     contents = pictures(20) | dict.fromkeys(names, CRASH)

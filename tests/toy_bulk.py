@@ -1,6 +1,7 @@
 """A small model, and the same pictures as a folder, lists, tables and a tar."""
 
 import io
+import os
 import tarfile
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import torch
 from PIL import Image
 from toy_pictures import COLOURS, labelled, painted
 
+import dmn4
 from dmn4.backbones import build_backbone
 from dmn4.classify.classifier import FewShotClassifier
 from dmn4.training.checkpoints import save_backbone
@@ -63,3 +65,22 @@ def as_parquet(path: Path, contents: dict[str, bytes], rows: int = 8) -> Path:
     held = [{"bytes": content, "path": name} for name, content in contents.items()]
     pq.write_table(pa.table({"image": held, "label": [0] * len(held)}), path, row_group_size=rows)
     return path
+
+
+CRASH = b"a picture that crashes"
+
+
+def path_with_crashes(folder: Path) -> str:
+    """A PYTHONPATH with which every Python has a decoder that dies of a segmentation fault at CRASH."""
+    (folder / "sitecustomize.py").write_text(f"""
+import os, signal
+from PIL import Image
+plain = Image.open
+def open_or_die(source, *rest, **more):
+    if source.read() == {CRASH!r}:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    source.seek(0)
+    return plain(source, *rest, **more)
+Image.open = open_or_die
+""")
+    return os.pathsep.join([str(folder), str(Path(dmn4.__file__).parents[1])])

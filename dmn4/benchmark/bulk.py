@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 import psutil
 import torch
-from joblib import Parallel, delayed
 from PIL import Image
 from rich.console import Console
 
-from ..bulk.local import cores
+from ..bulk.local import cores, processes
 from ..bulk.predict import predict_many
 from ..bulk.reading import seen_of
 from ..bulk.units import Piece, Unit
@@ -123,10 +122,10 @@ def drawn(folder: Path, megapixels: float, count: int) -> list[Path]:
 
 def rate(work: Callable[[Task, Any], None], task: Task, shares: list[Any], each: int | None, workers: int) -> float:
     """Pictures a second of all workers together; each share is `each` pictures, or as many as it has items."""
-    pool = Parallel(workers, backend="loky", inner_max_num_threads=1, batch_size=1)
-    pool(delayed(warm)(task) for _ in range(4 * workers))     # nothing is timed before all processes are there
+    pool = processes(workers)
+    list(pool.map(warm, [task] * 4 * workers))                # nothing is timed before all processes are there
     start = time.perf_counter()
-    pool(delayed(work)(task, share) for share in shares)
+    list(pool.map(work, [task] * len(shares), shares))
     return sum(each or len(share) for share in shares) / (time.perf_counter() - start)
 
 

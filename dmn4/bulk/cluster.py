@@ -10,7 +10,7 @@ from ..errors import InputError
 from .local import cores
 
 ENGINES = ("local", "ray")
-RETRIES = 10                                                  # of work whose worker or node died
+RETRIES, FEW = 10, 2                                          # of work whose worker or node died; before a rescue
 AHEAD = 2                                                     # pieces of work under way for each worker that fits
 
 
@@ -59,21 +59,38 @@ def check_room(ray: Any, gpus: float) -> None:
         raise InputError(f"a worker needs {need} on one node; the cluster has {there or 'no nodes'}")
 
 
-def spread(ray: Any, work: Callable[..., Any], items: Iterable[tuple[Any, ...]], workers: int | None = None,
-           gpus: float = 0) -> Iterator[Any]:
+Item = tuple[Any, ...]                                        # arguments of a piece of work
+
+
+def spread(ray: Any, work: Callable[..., Any], items: Iterable[Item], workers: int | None = None, gpus: float = 0,
+           rescue: Callable[[Item], Item] | None = None) -> Iterator[Any]:
     """What `work` gives for the arguments of every item, as it is ready, no more under way than there is room for.
 
-    Work whose process or node dies is done again elsewhere; nodes that join are used from then on.
+    Work whose process or node dies is done again elsewhere; nodes that join are used from then on. Where processes die
+    of the same item again and again, `rescue` tells what to do in its place.
     """
-    remote = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=RETRIES, max_calls=0, scheduling_strategy="SPREAD")(work)
-    started, waiting = (remote.remote(*item) for item in items), list[Any]()
+    task = ray.remote(num_cpus=1, num_gpus=gpus, max_calls=0, scheduling_strategy="SPREAD")(work)
+    first, last = task.options(max_retries=RETRIES if rescue is None else FEW), task.options(max_retries=RETRIES)
+    left, under_way, rescued = iter(items), dict[Any, Item](), set[Any]()
     while True:
         most = workers or AHEAD * max(1, room(ray, gpus))
-        waiting += islice(started, max(0, most - len(waiting)))
-        if not waiting:
+        under_way |= {first.remote(*item): item for item in islice(left, max(0, most - len(under_way)))}
+        if not under_way:
             return
-        ready, waiting = ray.wait(waiting, num_returns=1)
-        yield result_of(ray, ready[0])
+        reference = ray.wait(list(under_way), num_returns=1)[0][0]
+        item = under_way.pop(reference)
+        try:
+            yield result_of(ray, reference)
+        except DeadWorkerError:
+            if rescue is None or reference in rescued:
+                raise
+            reference = last.remote(*rescue(item))
+            under_way[reference] = item
+            rescued.add(reference)
+
+
+class DeadWorkerError(InputError):
+    """The processes that did a piece of work died, every one of them."""
 
 
 def result_of(ray: Any, reference: Any) -> Any:
@@ -85,5 +102,5 @@ def result_of(ray: Any, reference: Any) -> Any:
             raise InputError(str(error.cause)) from None
         raise
     except (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError, ray.exceptions.NodeDiedError) as error:
-        raise InputError(f"a worker died {RETRIES + 1} times over the same work ({type(error).__name__}); the same "
-                         "command goes on where it stopped") from None
+        raise DeadWorkerError(f"workers died again and again over the same work ({type(error).__name__}); the same "
+                              "command goes on where it stopped") from None

@@ -3,9 +3,10 @@
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, wait
 from concurrent.futures.process import BrokenProcessPool as ProcessPoolError
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,9 @@ from .worker import Task, Worker, decode_unit, judge_unit
 if TYPE_CHECKING:
     import pyarrow as pa
 
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+IDLE = 300                                                    # seconds until a process without work ends
+
 
 def cores() -> int:
     """The cores that this process may use."""
@@ -29,35 +33,44 @@ def run_local(task: Task, units: Iterable[Unit], workers: int | None = None) -> 
     if workers == 0:
         yield from run_here(task, units)
         return
-    under_way: dict[int, Unit] = {}
     left = iter(units)
     while True:
+        under_way: dict[Any, Unit] = {}
         try:
             yield from run_processes(task, left, workers or cores(), under_way)
             return
         except ProcessPoolError:
-            found = [without_deadly(task, unit) for unit in under_way.values()]
-            if found == list(under_way.values()):
+            marked = [without_deadly(task, unit) for unit in under_way.values()]
+            if marked == list(under_way.values()):
                 raise InputError("a worker process was killed, perhaps for want of memory; the same command goes on "
                                  "where it stopped, with fewer --workers if it happens again") from None
-            left = chain(found, left)
+            left = chain(marked, left)
 
 
 def run_processes(task: Task, units: Iterable[Unit], workers: int,
-                  under_way: dict[int, Unit]) -> Iterator[tuple[int, "pa.Table"]]:
+                  under_way: dict[Any, Unit]) -> Iterator[tuple[int, "pa.Table"]]:
     """The same by so many processes; `under_way` holds the units that were handed out and did not come back."""
-    from joblib import Parallel, delayed
+    pool, left = processes(workers), iter(units)
+    try:
+        while True:
+            for unit in islice(left, 2 * workers - len(under_way)):
+                under_way[pool.submit(judge_unit, task, unit)] = unit
+            if not under_way:
+                return
+            for future in wait(under_way, return_when=FIRST_COMPLETED).done:
+                judged = future.result()
+                del under_way[future]
+                yield judged
+    finally:
+        for future in under_way:
+            future.cancel()
 
-    def handed_out() -> Iterator[Any]:
-        for unit in units:
-            under_way[unit.number] = unit
-            yield delayed(judge_unit)(task, unit)
 
-    pool = Parallel(workers, backend="loky", return_as="generator_unordered", pre_dispatch="2*n_jobs",
-                    batch_size=1, inner_max_num_threads=1)
-    for number, rows in pool(handed_out()):
-        del under_way[number]
-        yield number, rows
+def processes(workers: int) -> Any:
+    """So many processes of one thread each, kept for the next run that comes soon."""
+    from joblib.externals.loky import get_reusable_executor
+
+    return get_reusable_executor(workers, timeout=IDLE, env=dict.fromkeys(THREADS, "1"))
 
 
 def without_deadly(task: Task, unit: Unit) -> Unit:

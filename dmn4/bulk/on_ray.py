@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,8 @@ import numpy as np
 
 from ..errors import InputError
 from ..images.files import Source
-from .cluster import joined, spread
+from .cluster import RETRIES, Item, joined, result_of, spread
+from .local import without_deadly
 from .model import model_file
 from .reading import Seen, seen_of
 from .rows import rows_of, schema
@@ -27,7 +29,12 @@ def run_ray(task: Task, units: Iterable[Unit], workers: int | None = None, addre
     """Number and rows of every unit, as they are ready; the rows are those of `run_local`, to the bit."""
     with joined(address, workers, gpus) as ray:
         model = ray.put(Path(task.model).read_bytes())        # every node fetches it once
-        yield from spread(ray, judge_there, ((task, [model], unit) for unit in units), workers, gpus)
+
+        def rescue(item: Item) -> Item:
+            mark = ray.remote(num_cpus=1, max_retries=RETRIES)(mark_deadly)
+            return task, [model], result_of(ray, mark.remote(*item))
+
+        yield from spread(ray, judge_there, ((task, [model], unit) for unit in units), workers, gpus, rescue)
 
 
 LOADED: dict[Task, Worker] = {}                               # of this process, at most one
@@ -36,14 +43,27 @@ LOADED: dict[Task, Worker] = {}                               # of this process,
 def judge_there(task: Task, model: list[Any], unit: Unit) -> tuple[int, "pa.Table"]:
     """Number and rows of a unit, on whatever node; the model is fetched only if this process does not hold it."""
     if task not in LOADED:
-        import ray
-
         LOADED.clear()
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "model.dmn4")
-            path.write_bytes(ray.get(model[0]))
-            LOADED[task] = Worker(task.at(str(path)))
+        with fetched(task, model) as here:
+            LOADED[task] = Worker(here)
     return unit.number, LOADED[task](unit)
+
+
+def mark_deadly(task: Task, model: list[Any], unit: Unit) -> Unit:
+    """The unit, its pictures marked whose decoding ends a process, on whatever node."""
+    with fetched(task, model) as here:
+        return without_deadly(here, unit)
+
+
+@contextmanager
+def fetched(task: Task, model: list[Any]) -> Iterator[Task]:
+    """The task with its model as a file of this node, for the while."""
+    import ray
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.dmn4")
+        path.write_bytes(ray.get(model[0]))
+        yield task.at(str(path))
 
 
 class RayPredictor:
