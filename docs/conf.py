@@ -49,7 +49,7 @@ html_title = "dmn4"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = html_show_sourcelink = html_show_sphinx = False
-html_sidebars = {"index": []}
+html_sidebars = {"index": [], "start": [], "why_it_works": []}
 html_theme_options = {
     "logo": {"text": "dmn4"},
     "navbar_align": "left",
