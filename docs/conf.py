@@ -26,6 +26,7 @@ nitpick_ignore_regex = [("py:.*", r"(torch|np|numpy|sklearn|PIL|collections|path
                         ("py:.*", r"dmn4\.(?!(FewShot|build|load|InputError)).*"), ("py:.*", r"[a-z_]+\.[\w.]+"),
                         ("py:class", r"[A-Z]\w*")]
 default_role = "literal"
+highlight_language = "none"                                   # Markdown names the language of code
 
 # Docstrings give shapes and choices; signatures give types.
 autodoc_member_order = "bysource"
