@@ -2,7 +2,6 @@
 
 import importlib
 import importlib.util
-import json
 import re
 from pathlib import Path
 
@@ -90,13 +89,31 @@ def test_the_example_that_chooses_defaults_runs(kinds, tmp_path, monkeypatch):
     assert centre.count(defaults.LAYER) == len(defaults.CENTRED)
 
 
-def test_the_example_that_compares_networks_runs(kinds, tmp_path, monkeypatch):
-    networks = example("compare_networks")
-    networks.NETWORKS, networks.SHOTS, networks.TASKS = (("efficientnet_lite0", 64),), (1, 2), ((5, 2, 3), (20, 2, 3))
-    networks.main([str(kinds)], tmp_path, tmp_path / "maps")
-    figures = json.loads(next(tmp_path.glob("*.json")).read_text())
-    assert list(figures["tasks"]) == ["5 ways, 1 shot", "5 ways, 2 shots"]          # of ten classes
-    assert set(figures["tasks"]["5 ways, 1 shot"]["efficientnet_lite0 64"]) == {"dmn4", "linear", "sum"}
+def test_the_examples_that_compare_networks_and_maps_run(kinds, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("DMN4_CACHE", str(tmp_path))
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    import compare_networks as networks
+    import photo_grid
+
+    monkeypatch.setattr(networks, "SHOTS", (1, 2))
+    monkeypatch.setattr(networks, "TASKS", {5: (2, 3), 20: (2, 3), 0: (2, 0)})
+    small = ["efficientnet_lite0@64", "efficientnet_lite0:layer=14x14x112@64"]
+    networks.accuracy([str(kinds)], small, tmp_path)
+    table = (tmp_path / "networks.md").read_text()
+    assert table.count(f"| {kinds.name} | 5 | 1 |") == table.count(f"| {kinds.name} | all | 2 |") == 3
+    assert "| 20 |" not in table                              # of ten classes
+    networks.speed(str(kinds), small, pictures=2)
+    assert "1.00 |" in capsys.readouterr().out
+    large = example("large_maps")
+    large.TASKS, large.SHOTS, large.SIDES = 1, (1,), (2,)
+    large.main([str(kinds)], small[1:], tmp_path)
+    assert "means 2x2" in (tmp_path / "large-maps.md").read_text()
+    monkeypatch.setattr(photo_grid, "SIZE", 96)
+    shapes = example("map_shapes")
+    shapes.TASKS, shapes.SHOTS = 1, (1,)
+    shapes.SHAPES = dict(list(shapes.SHAPES.items())[:7])
+    shapes.main([str(kinds)], tmp_path)
+    assert (tmp_path / "map-shapes.md").read_text().count(f"| {kinds.name} |") == 7
 
 
 def test_the_example_that_compares_the_default_runs(kinds, tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ import functools
 import http.server
 import io
 import json
+import re
 import shutil
 import subprocess
 import threading
@@ -21,7 +22,8 @@ from toy_pictures import labelled
 from dmn4.backbones import build_backbone
 from dmn4.backbones.onnxgraph import exported, open_session
 from dmn4.classify.classifier import FewShotClassifier
-from dmn4.classify.export import export_backbone, export_classifier
+from dmn4.classify.export import export_classifier
+from dmn4.classify.export_network import export_backbone
 from dmn4.errors import InputError
 from dmn4.images.looks import read_pixels
 from dmn4.methods import METHODS
@@ -98,6 +100,31 @@ def test_a_backbone_goes_out_and_comes_back(tmp_path):
         assert_close(back(images), own(images), rtol=1e-4, atol=1e-4)
 
 
+def test_a_backbone_goes_out_in_bytes_and_says_how_alike_it_is(tmp_path, capsys):
+    for number, picture in enumerate(labelled(4, noise=90)[0]):
+        Image.fromarray(picture).save(tmp_path / f"{number}.png")
+    for name, more in (("float", []), ("bytes", ["--int8", str(tmp_path)])):
+        path = str(tmp_path / f"{name}.onnx")
+        main_ends(["export", "--backbone", "conv4-classic", "--weights", "cub", "-o", path, *more])
+    alike = float(re.search(r"cosine with itself before is ([0-9.]+)", capsys.readouterr().out)[1])
+    assert 0.9 < alike < 1
+    sizes = [(tmp_path / f"{name}.onnx").stat().st_size for name in ("float", "bytes")]
+    assert sizes[1] < 0.4 * sizes[0]
+    classifier = FewShotClassifier(backbone=f"onnx:{tmp_path / 'bytes.onnx'}").fit(*labelled(3))
+    assert classifier.predict(labelled(1, seed=5)[0]).tolist() == labelled(1, seed=5)[1]
+
+
+def test_the_default_network_goes_out_with_all_that_the_default_method_reads(tmp_path):
+    path = tmp_path / "lite0.onnx"
+    export_backbone("efficientnet_lite0", path, image_size=64)
+    ours, back = (FewShotClassifier(backbone=name, image_size=64).fit(*labelled(3))
+                  for name in ("efficientnet_lite0", f"onnx:{path}"))
+    assert back.parts_.method_options == ours.parts_.method_options
+    queries = labelled(2, seed=3)[0]
+    assert_close(torch.from_numpy(back.decision_function(queries)), torch.from_numpy(ours.decision_function(queries)),
+                 rtol=1e-3, atol=1e-3)
+
+
 def test_a_classifier_on_a_model_of_hugging_face_goes_out(tmp_path):
     pytest.importorskip("transformers")
     classifier = FewShotClassifier(backbone=f"hf:{model_folder(tmp_path)}", image_size=56).fit(*labelled(3))
@@ -111,7 +138,10 @@ def test_what_cannot_go_out_is_one_line(tmp_path, capsys):
     path = onnx_file(tmp_path / "eye.onnx", torch.nn.Conv2d(3, 5, 8, stride=8))
     with pytest.raises(InputError, match="is an ONNX file already"):
         export_backbone(f"onnx:{path}", tmp_path / "a.onnx")
-    for arguments, message in ([], "give a model file, or --backbone NAME"), (["a.dmn4"], "-o is missing"), (
+    with pytest.raises(InputError, match="holds 0, about 100 are best"):
+        export_backbone("conv4-classic", tmp_path / "a.onnx", "cub", int8=tmp_path)
+    for arguments, message in (["a.dmn4", "--int8", "b"], "--int8 goes with --backbone"), (
+            [], "give a model file, or --backbone NAME"), (["a.dmn4"], "-o is missing"), (
             ["a.dmn4", "-o", "a.txt"], "-o is a.txt; name the file"), (["no.dmn4", "-o", "a.onnx"], "no model file"):
         main_ends(["export", *arguments])
         assert message in capsys.readouterr().err

@@ -15,7 +15,9 @@ from toy_networks import FAMILIES, Tokens, model_folder, onnx_file
 from toy_pictures import labelled
 
 from dmn4.backbones import build_backbone
-from dmn4.backbones.layout import Layout
+from dmn4.backbones.layout import Layout, averaged
+from dmn4.backbones.outside import MAP_SIZE
+from dmn4.backbones.timm import imported
 from dmn4.classify.classifier import FewShotClassifier, load
 from dmn4.errors import InputError
 
@@ -52,6 +54,25 @@ def test_a_vector_is_no_map(shape):
         Layout.of(torch.zeros(shape), "a network")
 
 
+@pytest.mark.parametrize(("size", "side"), [((37, 37), 14), ((6, 9), 3), ((5, 2), 4)])
+def test_a_large_map_becomes_means_of_equal_parts_and_its_mean_stays(size, side):
+    maps = torch.randn(2, 3, *size, generator=torch.Generator().manual_seed(0))
+    smaller = averaged(maps, side)
+    assert smaller.shape[2:] == tuple(min(length, side) for length in size)
+    assert_close(smaller.mean((2, 3)), maps.mean((2, 3)))
+
+
+def test_a_part_takes_what_lies_inside_of_each_place():
+    rows = torch.tensor([6.0, 0, 0])                          # three places, two parts: the middle one is shared
+    assert averaged(rows.view(1, 1, 3, 1), 2).flatten().tolist() == pytest.approx([4, 0])
+    assert averaged(torch.tensor([0.0, 6, 0]).view(1, 1, 3, 1), 2).flatten().tolist() == pytest.approx([2, 2])
+
+
+def test_a_small_map_stays_as_it_is():
+    maps = torch.randn(1, 3, 7, 7)
+    assert averaged(maps, 14) is maps
+
+
 # -------------------------------------------------------------------------------------------------------- ONNX files
 
 def test_an_onnx_file_is_a_backbone(tmp_path):
@@ -84,11 +105,31 @@ def test_preprocessing_comes_from_options_or_the_file_beside(tmp_path):
     assert build_backbone(f"onnx:{path}:mean=0.1-0.2-0.3").mean == (0.1, 0.2, 0.3)
     with pytest.raises(InputError, match=r"mean is '0.1-0.2'; three numbers"):
         build_backbone(f"onnx:{path}:mean=0.1-0.2")
-    with pytest.raises(InputError, match="has no option 'colour'; it takes image_size, mean, std, layer"):
+    with pytest.raises(InputError, match="has no option 'colour'; it takes image_size, mean, std, layer, map_size"):
         build_backbone(f"onnx:{path}:colour=1")
     (tmp_path / "a.json").write_text('{"crop": 3}')
     with pytest.raises(InputError, match=r"a.json' may hold image_size, mean, std, layer"):
         build_backbone(f"onnx:{path}")
+
+
+def test_a_file_may_say_how_many_channels_are_matched(tmp_path):
+    path = onnx_file(tmp_path / "a.onnx", nn.Conv2d(3, 5, 8, stride=8))
+    (tmp_path / "a.json").write_text('{"compared": 3}')
+    classifier = FewShotClassifier(backbone=f"onnx:{path}").fit(*labelled(3))
+    assert classifier.shots_.maps.shape[1:] == (3, 4, 4)
+    assert classifier.shots_.maps.means.shape[1] == 5
+    assert build_backbone(f"onnx:{path}:compared=2").compared == 2
+    with pytest.raises(InputError, match="compared is 9, but the maps have 5 channels"):
+        build_backbone(f"onnx:{path}:compared=9")
+
+
+def test_a_map_of_any_size_can_be_kept_whole(tmp_path):
+    path = onnx_file(tmp_path / "a.onnx", nn.Conv2d(3, 5, 1))
+    with torch.no_grad():
+        assert build_backbone(f"onnx:{path}")(pictures()).shape[2:] == (MAP_SIZE, MAP_SIZE)
+        assert build_backbone(f"onnx:{path}:map_size=99")(pictures()).shape[2:] == (32, 32)
+    with pytest.raises(InputError, match="map_size is 0; a number of places"):
+        build_backbone(f"onnx:{path}:map_size=0")
 
 
 def test_pictures_of_another_size_are_refused_by_a_network_of_one_size(tmp_path):
@@ -118,7 +159,7 @@ def test_copies_and_other_processes_open_the_file_again(tmp_path):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_gives_maps_at_its_own_size_and_at_others(family, tmp_path):
     pytest.importorskip("transformers")
-    backbone = build_backbone(f"hf:{model_folder(tmp_path, family)}")
+    backbone = build_backbone(f"hf:{model_folder(tmp_path, family)}:map_size=99")
     channels, height, width = FAMILIES[family][1]
     assert backbone.out_channels == channels
     with torch.no_grad():
@@ -184,9 +225,16 @@ def test_a_name_is_found_in_the_cache_and_its_commit_is_kept(dino, monkeypatch, 
                         lambda name, revision, local_files_only, **rest: asked.append((revision, local_files_only))
                         or str(commit))
     backbone = build_backbone("hf:some/model")
-    assert (backbone.name, backbone.options) == ("hf:some/model", {"revision": "0123abcd"})
+    assert (backbone.name, backbone.options) == ("hf:some/model", {"map_size": MAP_SIZE, "revision": "0123abcd"})
     build_backbone(backbone.name, **backbone.options)
     assert asked == [(None, True), ("0123abcd", True)]        # both times the cache was enough
+
+
+def test_a_network_that_fails_at_a_size_says_so_in_one_line(dino, monkeypatch):
+    backbone = build_backbone(f"hf:{dino}")
+    with pytest.raises(InputError, match=r"dino0' cannot look at pictures of 8 x 8 pixels: ") as caught:
+        backbone(pictures(8))
+    assert "\n" not in str(caught.value)
 
 
 def test_a_model_of_another_kind_is_refused(tmp_path):
@@ -199,13 +247,35 @@ def test_a_model_of_another_kind_is_refused(tmp_path):
 
 # -------------------------------------------------------------------------------------------------------------- timm
 
+@pytest.fixture
+def timm():
+    """The package, where it can be imported."""
+    try:
+        return imported()
+    except InputError as error:
+        pytest.skip(str(error))
+
+
 @pytest.mark.parametrize(("model", "shape"), [("resnet10t", (512, 2, 2)), ("vit_tiny_patch16_224", (192, 4, 4))])
-def test_a_model_of_timm_gives_maps(model, shape):
-    pytest.importorskip("timm", exc_type=(ImportError, RuntimeError))
+def test_a_model_of_timm_gives_maps(model, shape, timm):
     backbone = build_backbone(f"timm:{model}", pretrained=False)
     with torch.no_grad():
         assert backbone(pictures(64)).shape[1:] == shape
     assert build_backbone(f"timm:{model}:layer=-2", pretrained=False).layout.kind == "maps"
+
+
+def test_a_model_of_timm_of_one_size_says_so_in_one_line(timm):
+    with pytest.raises(InputError, match=r"'hiera_tiny_224' cannot look at pictures of 64 x 64 pixels"):
+        build_backbone("timm:hiera_tiny_224", pretrained=False)(pictures(64))
+
+
+def test_weights_of_timm_that_cannot_be_fetched_are_one_line(timm, monkeypatch):
+    def refuse(*rest, **options):
+        raise OSError("no network\nat all")
+
+    monkeypatch.setattr(timm, "create_model", refuse)
+    with pytest.raises(InputError, match=r"timm cannot make 'resnet18': no network$"):
+        build_backbone("timm:resnet18")
 
 
 def test_without_timm_one_line_says_what_to_install(monkeypatch):

@@ -20,7 +20,7 @@ from dmn4.files import matching, read_json
 from dmn4.files.schema import Colours, Name, PictureSide, Record
 
 from .layout import Layout
-from .outside import OutsideBackbone, prepare_as, whole_number
+from .outside import MAP_SIZE, OutsideBackbone, prepare_as, refusing, whole_number
 
 MISSING = "transformers is not installed: pip install 'dmn4[hf]'"
 WANTED = ("config.json", "preprocessor_config.json", "processor_config.json", "model*.safetensors")
@@ -45,12 +45,13 @@ class Processor(Record):
 class HuggingFaceModel(OutsideBackbone):
     """A vision model of a local folder; `layer` is the number of a hidden state, None the model's last output."""
 
-    def __init__(self, folder: Path, layer: int | str | None = None, image_size: int | None = None) -> None:
+    def __init__(self, folder: Path, layer: int | str | None = None, image_size: int | None = None,
+                 map_size: int = MAP_SIZE) -> None:
         super().__init__()
         self.source, self.layer = str(folder), whole_number(layer)
         self.network = vision_part(folder)
         config = self.network.config
-        prepare_as(self, {"image_size": getattr(config, "image_size", None)} | processor_facts(folder))
+        prepare_as(self, {"image_size": getattr(config, "image_size", None)} | processor_facts(folder), map_size)
         self.image_size = image_size or self.image_size
         taken = inspect.signature(self.network.forward).parameters
         self.words: dict[str, Any] = {"interpolate_pos_encoding": True} if "interpolate_pos_encoding" in taken else {}
@@ -62,7 +63,9 @@ class HuggingFaceModel(OutsideBackbone):
     def trial(self) -> Layout:
         """How the output is to be read, from one picture."""
         self.network.eval()
-        output = self.output(torch.zeros(1, 3, self.image_size, self.image_size))
+        picture = torch.zeros(1, 3, self.image_size, self.image_size)
+        with refusing(self.source, picture):
+            output = self.output(picture)
         return Layout.of(output, f"hidden state {self.layer} of {self.source!r}" if self.layer
                          is not None else repr(self.source))
 
@@ -78,7 +81,7 @@ class HuggingFaceModel(OutsideBackbone):
                              f"{len(states) - 1}, not {self.layer}")
         return states[self.layer]
 
-    def features(self, images: Tensor) -> Tensor:
+    def whole_maps(self, images: Tensor) -> Tensor:
         return self.layout.maps(self.output(images), *images.shape[2:])
 
 

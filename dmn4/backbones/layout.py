@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from dmn4.errors import InputError
@@ -48,3 +49,18 @@ def grid(places: int, height: int, width: int) -> tuple[int, int]:
     """The rows and columns of so many places whose shape is nearest to that of the picture."""
     shapes = [(rows, places // rows) for rows in range(1, places + 1) if places % rows == 0]
     return min(shapes, key=lambda shape: abs(math.log(shape[1] * height / (shape[0] * width))))
+
+
+def averaged(maps: Tensor, side: int) -> Tensor:
+    """Maps of at most `side` x `side` places, each the mean of an equal part of the picture: (B, C, H, W)."""
+    height, width = maps.shape[2:]
+    if max(height, width) <= side:
+        return maps
+    return parts(height, min(height, side)).to(maps) @ maps @ parts(width, min(width, side)).T.to(maps)
+
+
+def parts(size: int, side: int) -> Tensor:
+    """How much each of `size` places has of `side` equal parts of their row; a part adds up to 1: (side, size)."""
+    edges, place = torch.linspace(0, size, side + 1), torch.arange(size)
+    inside = edges[1:, None].minimum(place + 1) - edges[:-1, None].maximum(place)
+    return inside.clamp_min(0) * side / size

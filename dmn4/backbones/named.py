@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from .outside import OutsideBackbone
 OWN = "its own"                                               # the weights of a backbone from elsewhere
 KINDS = ("hf:NAME_OR_FOLDER", "timm:NAME", "onnx:FILE")
 PREFIXES = tuple(kind.split(":")[0] + ":" for kind in KINDS)
+NUMBERS = ("image_size", "map_size", "compared")
 WRITTEN = re.compile(r"(?P<kind>\w+):(?P<place>.+?)(:(?P<options>\w+=[^:]*))?")
 
 
@@ -35,14 +36,19 @@ def build_outside(name: str, options: Options, beside: Path | None = None) -> Ou
     if beside is not None and not Path(place).exists() and (beside / Path(place).name).exists():
         place = str(beside / Path(place).name)
     backbone, kept = MAKERS[kind](place, written | options)
-    backbone.name, backbone.options = f"{kind}:{kept.pop('place')}", kept
+    backbone.name, backbone.options = f"{kind}:{kept.pop('place')}", {"map_size": backbone.map_size} | kept
     return backbone.eval()
+
+
+def written(name: str, options: Mapping[str, Any]) -> str:
+    """The one word that means a backbone from elsewhere with these options."""
+    return name + ":" * bool(options) + ",".join(f"{option}={value}" for option, value in options.items())
 
 
 def checked(owner: str, make: Callable[..., Any], options: Options) -> Options:
     """The options, whole numbers as such; an InputError for one that there is not."""
     known = dict(list(inspect.signature(make).parameters.items())[1:])           # the first is the place
-    whole = {option: number_or_text(value) if option == "image_size" else value for option, value in options.items()}
+    whole = {option: number_or_text(value) if option in NUMBERS else value for option, value in options.items()}
     check_options(owner, whole, known)
     return whole
 

@@ -1,4 +1,4 @@
-"""A classifier, or a backbone alone, as one ONNX graph that runs anywhere: on a phone, in a browser, in C++.
+"""A classifier as one ONNX graph that runs anywhere: on a phone, in a browser, in C++.
 
 The graph of a classifier takes one picture, bytes (1, side, side, 3), and gives what `judge` gives: `probabilities`
 (1, N), `known` (1,) and `none_of_these` (1,); and `kept` (1, H, W), the patches that voted, where the method has any.
@@ -8,20 +8,18 @@ from collections.abc import Iterable
 from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..backbones.folding import folded
 from ..backbones.onnxgraph import OPSET, exported, open_session
-from ..backbones.outside import OutsideBackbone
 from ..errors import InputError
 from ..files import write_file, write_json
 from ..images import Source, Transform
 from ..images.looks import read_pixels
 from ..methods.base import compares_descriptors
-from .parts import assemble
+from .export_network import check_exportable, check_square
 from .plain import PlainClassifier
 from .shortlist import Whole
 
@@ -59,18 +57,6 @@ class Judge(nn.Module):
         judgement = classifier.judge_maps(maps)
         answers = judgement.probabilities.float(), judgement.known.float(), judgement.none_of_these
         return (*answers, kept_places(classifier, maps)) if shows_patches(classifier) else answers
-
-
-class Describe(nn.Module):
-    """A backbone as a function of normalised pictures, (B, 3, h, w) -> (B, C, H, W)."""
-
-    def __init__(self, backbone: nn.Module) -> None:
-        super().__init__()
-        self.network = folded(backbone)
-
-    def forward(self, images: Tensor) -> Tensor:
-        maps: Tensor = self.network(images)
-        return maps
 
 
 def normalised(pixels: Tensor, colours: Transform) -> Tensor:
@@ -121,22 +107,6 @@ def export_classifier(classifier: PlainClassifier, path: Path, pictures: Iterabl
     return compared(classifier, path, sources)
 
 
-def export_backbone(name: str, path: Path, weights: str | None = None, layer: str | None = None,
-                    image_size: int | None = None) -> dict[str, Any]:
-    """Write the graph of a backbone alone, normalised pictures in, maps out; and beside it how to prepare pictures.
-
-    `onnx:PATH` is then the same backbone. Returns what the JSON file says.
-    """
-    parts = assemble("dmn4", name, weights, layer, image_size)
-    check_exportable(parts.backbone)
-    side = check_square(parts.transform)
-    images = torch.zeros(1, 3, side, side)
-    write_file(path, exported(Describe(parts.backbone), {"images": images}, ["maps"], ["images", "maps"]))
-    facts = {"image_size": side, "mean": list(parts.transform.mean), "std": list(parts.transform.std)}
-    write_json(path.with_suffix(".json"), facts)
-    return facts
-
-
 @torch.inference_mode()
 def compared(classifier: PlainClassifier, path: Path, pictures: list[Source]) -> Agreement:
     """What the graph says of some pictures beside what the classifier says."""
@@ -150,19 +120,3 @@ def compared(classifier: PlainClassifier, path: Path, pictures: list[Source]) ->
                      and (refused == judgement.none_of_these).all())
         furthest = max(furthest, float((probabilities - judgement.probabilities).abs().max()))
     return Agreement(len(pictures), same, furthest)
-
-
-def check_exportable(backbone: nn.Module) -> None:
-    """Refuse a backbone that is no PyTorch network."""
-    if isinstance(backbone, OutsideBackbone) and not list(backbone.parameters()):
-        raise InputError(f"the backbone {backbone.name!r} is an ONNX file already, which cannot be written anew; run "
-                         "it in front of a classifier, or choose another backbone")
-
-
-def check_square(transform: Transform) -> int:
-    """The side of the pictures; an InputError where pictures are more than scaled before the network sees them."""
-    side = transform.size
-    if transform.resize != (side, side):
-        raise InputError(f"this backbone's pictures are cropped to {side} pixels, which a graph does not do; choose a "
-                         "backbone whose pictures are only scaled")
-    return side

@@ -19,22 +19,29 @@ def export(model: Annotated[Path | None, typer.Argument(metavar="MODEL", help="A
            weights: Annotated[str | None, typer.Option(help="With --backbone: a .safetensors file.")] = None,
            layer: Annotated[str | None, typer.Option(help="With --backbone: the layer whose map comes out.")] = None,
            image_size: Annotated[int | None, typer.Option(help="With --backbone: side of the pictures.", min=8)] = None,
+           int8: Annotated[Path | None, typer.Option(metavar="PICTURES", help="With --backbone: whole numbers of 8 "
+                                                     "bits, scaled to the pictures of this folder.")] = None,
            ) -> None:
     """Write a classifier as one ONNX graph: a picture in, probabilities, "none of these" and kept patches out."""
     from dmn4.backbones.onnxgraph import OPSET
-    from dmn4.classify.export import export_backbone, export_classifier
+    from dmn4.classify.export import export_classifier
+    from dmn4.classify.export_network import export_backbone
     from dmn4.classify.keeping import opened
     from dmn4.classify.plain import PlainClassifier
 
     if (model is None) == (backbone is None):
         raise InputError("give a model file, or --backbone NAME to write a network alone")
+    if int8 is not None and backbone is None:
+        raise InputError("--int8 goes with --backbone; then fit a classifier with --backbone onnx:FILE")
     if out is None or out.suffix != ".onnx":
         raise InputError(f"-o is {str(out) if out else 'missing'}; name the file to write, such as birds.onnx")
     if backbone is not None:
-        facts = export_backbone(backbone, out, weights, layer, image_size)
+        facts, alike = export_backbone(backbone, out, weights, layer, image_size, int8)
         says = f"normalised pictures (B, 3, {facts['image_size']}, {facts['image_size']}) in, maps out"
-        typer.echo(f"{out}: {size(out)}, opset {OPSET}; {says}\n{out.with_suffix('.json')}: how pictures are prepared\n"
-                   f"next: dmn4 fit PHOTOS/ -o birds.dmn4 --backbone onnx:{out}")
+        typer.echo(f"{out}: {size(out)}, opset {OPSET}; {says}\n{out.with_suffix('.json')}: how pictures are prepared")
+        if alike is not None:
+            typer.echo(f"int8: a descriptor's cosine with itself before is {alike:.3f}, on average over other pictures")
+        typer.echo(f"next: dmn4 fit PHOTOS/ -o birds.dmn4 --backbone onnx:{out}")
         return
     assert model is not None
     classifier = opened(PlainClassifier, model)

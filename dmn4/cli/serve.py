@@ -30,7 +30,9 @@ def serve(models: Annotated[list[Path] | None, typer.Argument(metavar="MODEL", e
           port: Annotated[int, typer.Option(help="0 takes any free one.", min=0, max=65535)] = 8000,
           store: StorePlace = None, files: FilesPlace = None,
           is_open: Annotated[bool, typer.Option("--open", help="Let in everybody, also from other machines.")] = False,
-          backbone: Backbone = "efficientnet_lite0", weights: Weights = None,
+          backbone: Annotated[str | None, typer.Option(help="The network that describes pictures [that of the first "
+                                                       "MODEL, else efficientnet_lite0].")] = None,
+          weights: Weights = None,
           classifiers: Annotated[int | None, typer.Option(help="Without a store: how many are kept, the oldest leaves "
                                                           "[16]. With one: of each token [1000].", min=1)] = None,
           classes: Annotated[int | None, typer.Option(help="Of a classifier.", min=2)] = None,

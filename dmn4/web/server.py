@@ -16,6 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..errors import InputError
 from .app import create_app
+from .backbone import USUAL, ChosenBackbone
 from .guard import LOOPBACK
 from .limits import Limits
 from .monitoring import LOG
@@ -57,17 +58,22 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def serve(models: Iterable[Path] = (), host: str = "127.0.0.1", port: int = 8000, backbone: str = "efficientnet_lite0",
+def serve(models: Iterable[Path] = (), host: str = "127.0.0.1", port: int = 8000, backbone: str | None = None,
           weights: str | None = None, limits: Limits | None = None, tell: Callable[[str], None] = print, *,
           store: str | None = None, files: str | None = None, is_open: bool = False, log: Path | None = None) -> None:
-    """Serve the page, the HTTP interface and the classifiers of these files until interrupted; `tell` hears where."""
-    limits = limits or Limits()
+    """Serve the page, the HTTP interface and the classifiers of these files until interrupted; `tell` hears where.
+
+    Without a backbone it is the one that the first of the files was made with.
+    """
+    limits, models = limits or Limits(), list(models)
+    chosen = ChosenBackbone.of_model(models[0]) if models and not backbone else ChosenBackbone(backbone or USUAL)
+    weights = weights or chosen.weights
     end_alike()
     kept = Store(store, files, limits)
     try:
         check_access(kept, host, is_open)
         with listen(host, port) as listener:
-            app = create_app(backbone, limits, LOOPBACK if is_loopback(host) else None, kept,
+            app = create_app(chosen.source, limits, LOOPBACK if is_loopback(host) else None, kept,
                              is_open or is_loopback(host), weights)
             service = app.state.service
             service.pool.start()                              # says what is wrong with the backbone before anybody asks

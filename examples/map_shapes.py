@@ -1,0 +1,107 @@
+"""Do probabilities hold on maps of other widths and sizes? The law of temperatures, and calibration, on maps that are not
+those they were fitted on.
+
+    python examples/map_shapes.py fruit PHOTOS/leaves PHOTOS/textures
+
+The maps of EfficientNet-Lite0 are given other shapes: its layers alone and joined, mixed into fewer or other channels by
+random matrices, drawn out to more places with noise. Such maps test the code and the law; about how good the descriptors
+of another network are they say nothing.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import torch
+import torch.nn.functional as F
+import typer
+from compare_networks import CALIBRATED, QUERIES, Cell, cell, chosen
+from photo_grid import photos
+from torch import Tensor
+
+from dmn4.backbones.layout import averaged
+from dmn4.backbones.outside import MAP_SIZE
+from dmn4.classify.maps import Maps
+from dmn4.data.folders import ImageSet
+from dmn4.episodes.sampling import sample_episodes
+from dmn4.files import write_file
+from dmn4.methods import build_method
+
+WAYS, SHOTS, TASKS = 5, (1, 5, 10), 30
+
+
+class Shape(NamedTuple):
+    """Maps made of those of EfficientNet-Lite0, (n, 1600, 7, 7) -> (n, C, H, W), and the channels that are compared."""
+
+    make: Callable[[Tensor], Tensor]
+    compared: int = 0
+
+
+def mixed(maps: Tensor, channels: int, side: int = 7, noise: float = 0.0, bend: bool = False) -> Tensor:
+    """Random sums of the 1280 channels, drawn out to more places; `bend` cuts off what is below zero."""
+    chance, own = torch.Generator().manual_seed(channels), torch.Generator().manual_seed(int(maps[0].double().sum()))
+    maps = maps[:, 320:].float()
+    mixing = torch.randn(channels, 1280, generator=chance) / 1280**0.5
+    maps = torch.einsum("oc,nchw->nohw", mixing, maps)
+    maps = maps.relu() if bend else maps
+    if side > maps.shape[2]:
+        maps = F.interpolate(maps, (side, side), mode="bilinear")
+        maps = maps + noise * maps.std() * torch.randn(maps.shape, generator=own)
+    return averaged(maps, MAP_SIZE)
+
+
+def loud(maps: Tensor) -> Tensor:
+    """The 1280 channels, a few of which are many times as large as the rest, as in transformers."""
+    maps = maps[:, 320:].float()
+    scale = torch.ones(1280)
+    scale[::320] = 30
+    return maps * scale[:, None, None] + 5 * scale[:, None, None]
+
+
+SHAPES = {
+    "7x7x1600, 320 compared (the default)": Shape(lambda maps: maps.float(), 320),
+    "7x7x320": Shape(lambda maps: maps[:, :320].float()),
+    "7x7x1280": Shape(lambda maps: maps[:, 320:].float()),
+    "7x7x384, mixed": Shape(lambda maps: mixed(maps, 384)),
+    "7x7x1024, mixed and bent": Shape(lambda maps: mixed(maps, 1024, bend=True)),
+    "7x7x1280, four channels loud": Shape(loud),
+    "14x14x384, mixed, noise": Shape(lambda maps: mixed(maps, 384, 14, 0.5)),
+    "14x14x768, mixed, noise": Shape(lambda maps: mixed(maps, 768, 14, 1.0)),
+    "37x37x768, mixed, noise": Shape(lambda maps: mixed(maps, 768, 37, 1.0)),
+    "noise alone": Shape(lambda maps: torch.randn(len(maps), 384, 7, 7)),
+}
+
+
+def of_the_first(images: ImageSet, data: str) -> Tensor:
+    """The stored maps of EfficientNet-Lite0 (n, 1600, 7, 7) of the pictures that were chosen."""
+    every = photos(data)
+    rows = [torch.from_numpy((every.labels == label).nonzero()[0][: int(count)])
+            for label, count in enumerate(images.counts)]
+    return every.maps[torch.cat(rows)]
+
+
+@torch.inference_mode()
+def main(sets: list[str], out: Annotated[Path, typer.Option("-o", "--out")] = Path("networks")) -> None:
+    """Write one table: shapes, sets, shots."""
+    lines = [f"Each cell: accuracy; log of the best temperature over the law's; calibration error in percent. {WAYS} ways.",
+             "", "| maps | set | " + " | ".join(f"{shots} shots" for shots in SHOTS) + " |", "|---" * 5 + "|"]
+    for data in sets:
+        images = chosen(data)
+        stored = of_the_first(images, data)
+        order = torch.from_numpy(images.labels.argsort(kind="stable"))
+        labels = images.labels[order]
+        for name, shape in SHAPES.items():
+            maps = Maps.of(torch.cat([shape.make(some).half() for some in stored.split(64)]), shape.compared)
+            method = build_method("dmn4-linear", channels=maps.means.shape[1], centre="shots", compared=shape.compared)
+            found: list[Cell] = []
+            for shots in SHOTS:
+                tasks = list(sample_episodes(labels, WAYS, shots, 5, episodes=TASKS, seed=shots))
+                found.append(cell(method, maps, tasks))
+            lines.append(f"| {name} | {images.name} | " + " | ".join(
+                f"{100 * one.right.mean():.1f}; {one.far:+.2f}; {one.error:.1f}" for one in found) + " |")
+            print(lines[-1], flush=True)
+    write_file(out / "map-shapes.md", "\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    typer.run(main)
