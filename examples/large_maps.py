@@ -61,7 +61,7 @@ def main(sets: list[str], network: Annotated[list[str] | None, typer.Option("-n"
             for shots in SHOTS:
                 for task in sample_episodes(images.labels, 5, shots, QUERIES, episodes=TASKS, seed=shots):
                     support, asked = (maps[rows] for rows in (task.support, task.query))
-                    for kind, smaller in variants(maps.shape[2]).items():
+                    for kind, smaller in variants(maps.sides[0]).items():
                         few, query = smaller(support.float()), smaller(asked.float())
                         start = time.perf_counter()
                         score = scores(method, few, support, task.support_labels, query, asked)

@@ -116,7 +116,7 @@ def test_a_file_may_say_how_many_channels_are_matched(tmp_path):
     path = onnx_file(tmp_path / "a.onnx", nn.Conv2d(3, 5, 8, stride=8))
     (tmp_path / "a.json").write_text('{"compared": 3}')
     classifier = FewShotClassifier(backbone=f"onnx:{path}").fit(*labelled(3))
-    assert classifier.shots_.maps.shape[1:] == (3, 4, 4)
+    assert classifier.shots_.maps.sides == (4, 4, 3)
     assert classifier.shots_.maps.means.shape[1] == 5
     assert build_backbone(f"onnx:{path}:compared=2").compared == 2
     with pytest.raises(InputError, match="compared is 9, but the maps have 5 channels"):
