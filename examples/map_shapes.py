@@ -1,11 +1,10 @@
-"""Do probabilities hold on maps of other widths and sizes? The law of temperatures, and calibration, on maps that are not
-those they were fitted on.
+"""Do probabilities hold on maps of other widths and sizes, and of other make, than those they were fitted on?
 
     python examples/map_shapes.py fruit PHOTOS/leaves PHOTOS/textures
 
-The maps of EfficientNet-Lite0 are given other shapes: its layers alone and joined, mixed into fewer or other channels by
-random matrices, drawn out to more places with noise. Such maps test the code and the law; about how good the descriptors
-of another network are they say nothing.
+The maps of EfficientNet-Lite0 are given other shapes: its layers alone, mixed into other channels by random matrices,
+drawn out to more places with noise. Such maps test the code and the law of temperatures. They say nothing about how
+good the descriptors of another network are.
 """
 
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from typing import Annotated, NamedTuple
 import torch
 import torch.nn.functional as F
 import typer
-from compare_networks import CALIBRATED, QUERIES, Cell, cell, chosen
+from compare_networks import Cell, cell, chosen
 from photo_grid import photos
 from torch import Tensor
 
@@ -83,7 +82,7 @@ def of_the_first(images: ImageSet, data: str) -> Tensor:
 @torch.inference_mode()
 def main(sets: list[str], out: Annotated[Path, typer.Option("-o", "--out")] = Path("networks")) -> None:
     """Write one table: shapes, sets, shots."""
-    lines = [f"Each cell: accuracy; log of the best temperature over the law's; calibration error in percent. {WAYS} ways.",
+    lines = [f"Each cell: accuracy; log of the best temperature over the law's; calibration error; {WAYS} ways.",
              "", "| maps | set | " + " | ".join(f"{shots} shots" for shots in SHOTS) + " |", "|---" * 5 + "|"]
     for data in sets:
         images = chosen(data)

@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import json
 import re
 from pathlib import Path
 
