@@ -221,6 +221,38 @@ def test_yes_learns_what_it_said(page):
         expect(page.locator(".column", has_text=words).locator("p")).to_have_text("4 pictures")
 
 
+def test_what_a_picture_is_not_is_learnt_and_taken_back(page):
+    doubted(page)
+    page.keyboard.press("u")
+    expect(page.locator("#review-place")).to_have_text("2 of 3")
+    name = page.locator("#verdict").inner_text()
+    page.keyboard.press("x")
+    expect(page.locator("#review-place")).to_have_text("3 of 3")
+    page.keyboard.press("Escape")
+    expect(page.locator("#saving")).to_have_text("")
+    words = "none of these" if name == "none of these" else f"not {name}"
+    column = page.locator(".ruled-out")
+    expect(column.locator("p")).to_have_text("2 pictures: none of these" + (f", {words}" if "not" in words else ""))
+    column.get_by_role("button", name=f"Take back picture 2: {words}").click()
+    expect(column.locator("p")).to_have_text("1 picture: none of these")
+    page.get_by_role("button", name="Undo").click()
+    expect(column.locator(".thumb")).to_have_count(2)
+    for _ in range(2):
+        page.get_by_role("button", name="Undo").click()
+    expect(column).to_have_count(0)
+    expect(page.locator(".tile.marked")).to_have_count(0)
+
+
+def test_it_is_something_else_can_be_chosen(page):
+    teach(page)
+    page.get_by_label(CHOOSE, exact=True).set_input_files(files("red", 7))
+    expect(page.locator("#verdict")).to_have_text("red")
+    page.get_by_label("No, it is").select_option("something else, not red")
+    page.get_by_role("button", name="Correct it").click()
+    expect(page.get_by_text("Learnt: not red. This is what it says now.")).to_be_visible()
+    expect(page.locator(".ruled-out p")).to_have_text("1 picture: not red")
+
+
 # ------------------------------------------------------------------------------------------------- labels and undo
 
 def test_labels_that_look_wrong_are_found_and_put_right(page):

@@ -131,6 +131,30 @@ def test_labels_that_look_wrong_are_found_and_put_right(client):
     assert "there is no picture 9" in error(client.delete(f"{known}/shots/9"), 404)
 
 
+def test_a_picture_is_taught_as_what_it_is_not_and_taken_back(client, known):
+    files = [("pictures", ("a.png", picture("grey", seed))) for seed in range(2)]
+    before = client.post(f"{known}/predictions", files={"picture": picture("grey", 5)}).json()
+    after = client.post(f"{known}/ruled-out", data={"labels": ["none of these", before["label"]]}, files=files)
+    assert after.status_code == 201
+    assert [len(one["pictures"]) for one in after.json()["classes"]] == [3, 3, 3]
+    assert client.get(f"{known}/ruled-out").json() == ["none of these", before["label"]]
+    assert client.get(f"{known}/ruled-out/1").headers["content-type"] == "image/jpeg"
+    said = client.post(f"{known}/predictions", files={"picture": picture("grey", 5)}).json()
+    assert said["none_of_these"]
+    assert said["known"] <= before["known"]
+    assert said["scores"][before["label"]] < before["scores"][before["label"]]
+    model = client.get(f"{known}/model").content
+    again = client.post("/api/models", files={"model": ("a.dmn4", model)}).json()
+    assert client.get(f"/api/classifiers/{again['id']}/ruled-out").json() == ["none of these", before["label"]]
+    for _ in range(2):
+        assert client.delete(f"{known}/ruled-out/0").status_code == 200
+    assert client.post(f"{known}/predictions", files={"picture": picture("grey", 5)}).json() == before
+    assert error(client.delete(f"{known}/ruled-out/0"), 404)
+    assert error(client.get(f"{known}/ruled-out/0"), 404)
+    wrong = client.post(f"{known}/ruled-out", data={"labels": ["lime"]}, files=files[:1])
+    assert "there is no class 'lime' to rule out" in error(wrong, 422)
+
+
 def test_pictures_unlike_what_was_learnt_are_suggested_first(client):
     known = "/api/classifiers/" + client.post("/api/classifiers", **shots("red", "blue")).json()["id"]
     asked = [("pictures", picture(colour, 7)) for colour in ("red", "green", "blue", "red")]

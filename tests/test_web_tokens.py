@@ -20,6 +20,8 @@ FREE = ("/healthz", "/readyz")
 ASKED = {"picture": picture("red", 9)}
 BODIES = {"/api/classifiers": shots("red", "blue"), "/api/models": {"files": {"model": b"none"}},
           "/api/classifiers/{classifier}/shots": {"data": {"labels": ["red"]}, "files": {"pictures": ASKED["picture"]}},
+          "/api/classifiers/{classifier}/ruled-out": {"data": {"labels": ["red"]},
+                                                      "files": {"pictures": ASKED["picture"]}},
           "/api/classifiers/{classifier}/shots/{number}": {"data": {"label": "lime"}},
           "/api/classifiers/{classifier}/suggestions": {"files": {"pictures": ASKED["picture"]}},
           "/api/classifiers/{classifier}/predictions": {"files": ASKED},
@@ -94,7 +96,8 @@ def test_what_is_shared_to_be_read_can_be_asked_and_not_changed(service, anns):
     assert client.put(f"{path}/shares/bob", headers=headers["ann"]).json() == {"token": "bob", "may": "read"}
     assert client.get(path, headers=headers["bob"]).json()["access"] == "read"
     assert client.post(f"{path}/predictions", headers=headers["bob"], files=ASKED).json()["label"] == "red"
-    for method, rest in (("POST", "/shots"), ("PUT", "/shots/{number}"), ("DELETE", "/shots/{number}"),
+    for method, rest in (("POST", "/shots"), ("POST", "/ruled-out"), ("DELETE", "/ruled-out/{number}"),
+                         ("PUT", "/shots/{number}"), ("DELETE", "/shots/{number}"),
                          ("DELETE", "/classes/red"), ("DELETE", ""), ("GET", "/shares"),
                          ("PUT", "/shares/bob"), ("POST", "/revisions/1")):
         body = BODIES.get(f"/api/classifiers/{{classifier}}{rest}", {})

@@ -19,7 +19,7 @@ from .store import Access, Caller, Classifier, Revision, Store
 from .work.pool import Pool
 
 TRIES = 50                                                    # of a change that others were quicker than
-CHANGES = ("add", "forget", "relabel")                        # jobs that start from what was learnt
+CHANGES = ("add", "forget", "relabel", "rule_out", "take_back")        # jobs that start from what was learnt
 BEAT = 1.0                                                    # seconds between two notes of how far learning is
 GONE = "there is no such classifier: it was deleted, or it left to make room for others"
 

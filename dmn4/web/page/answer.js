@@ -6,10 +6,11 @@ import { $, bar, bringUp, colour, make } from "./dom.js";
 import { clearEvidence, showEvidence } from "./evidence.js";
 import { lookAt } from "./pictures.js";
 import { thumbnail } from "./shrink.js";
-import { changed, labels, onChange, state, version } from "./state.js";
+import { changed, inWords, labels, onChange, state, version } from "./state.js";
 import { busily, complain } from "./telling.js";
 
 const NEW = "\u0000new";
+const NOT = "\u0000not";
 const BARS = 5; // classes whose probability is shown at first
 
 state.open = null; // the picture whose answer is on the page
@@ -105,9 +106,10 @@ function drawVerdict(said) {
   $("confidence").textContent = others ? `${chance}, ${others}` : chance;
   $("answer").classList.toggle("none", none);
   drawBars(said);
-  $("accept-text").textContent = none ? "Right, leave it out" : "Yes, learn it too";
+  $("accept-text").textContent = none ? "Right, learn that too" : "Yes, learn it too";
   const rest = ranked(said).filter((name) => none || name !== label);
-  $("truth").replaceChildren(...rest.map((name) => make("option", { value: name }, name)), make("option", { value: NEW }, "something new …"));
+  $("truth").replaceChildren(...rest.map((name) => make("option", { value: name }, name)), make("option", { value: NEW }, "something new …"),
+    ...(none ? [] : [make("option", { value: NOT }, `something else, not ${label}`)]));
   $("new-truth").hidden = $("truth").value !== NEW;
 }
 
@@ -127,25 +129,25 @@ export function truth() {
   return name;
 }
 
-/** A person says what the open picture is, and it is learnt; null: none of these, which teaches nothing. */
-export let settle = async (label) => {
+/** A person says what the open picture is, and it is learnt; null: none of these, or only that it is `not` of a class. */
+export let settle = async (label, not) => {
   const one = state.open;
-  if (label === null) {
-    one.mark = { label: null };
-    changed();
-    $("thanks").textContent = "Nothing was added.";
-    return;
-  }
-  if (!(await grow([{ label, picture: one.picture }], [one]))) return;
-  $("thanks").textContent = `Added to ${label}. This is what it says now.`;
+  if (!(await grow([{ label, not, picture: one.picture }], [one]))) return;
+  $("thanks").textContent = `${label === null ? `Learnt: ${inWords({ label, not })}` : `Added to ${label}`}. This is what it says now.`;
 };
+
+/** A person says that the open picture is not what was said of it, and no more. */
+export const settleNot = () => settle(null, state.open.said.none_of_these ? undefined : state.open.said.label);
 
 /** Have somebody else hear what a person says; null: nobody. */
 const usual = settle;
 export const settleBy = (work) => { settle = work ?? usual; };
 
 $("accept").addEventListener("click", () => settle(state.open.said.none_of_these ? null : state.open.said.label));
-$("reject").addEventListener("click", () => { const name = truth(); if (name) settle(name); });
+$("reject").addEventListener("click", () => {
+  if ($("truth").value === NOT) settleNot();
+  else if (truth()) settle(truth());
+});
 $("truth").addEventListener("change", () => { $("new-truth").hidden = $("truth").value !== NEW; if (!$("new-truth").hidden) $("new-truth").focus(); });
 $("all-bars").addEventListener("click", () => { allBars = !allBars; drawBars(state.open.said); });
 

@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { $, count } from "./dom.js";
-import { changed, onChange, state } from "./state.js";
+import { changed, inWords, NONE, onChange, state, version } from "./state.js";
 import { busily, progress, say } from "./telling.js";
 
 const done = []; // {text, undo}, the last one last
@@ -30,7 +30,17 @@ onChange(() => {
 export function take(classifier) {
   state.classifier = classifier;
   state.suspects = [];
+  state.ruledOut = [];
   history.replaceState(null, "", classifier ? `#${classifier.id}` : "#");
+  changed();
+  if (classifier) listRuledOut();
+}
+
+async function listRuledOut() {
+  const of = version();
+  const found = await api.ruledOut(state.classifier.id).catch(() => []);
+  if (of !== version()) return;
+  state.ruledOut = found;
   changed();
 }
 
@@ -55,25 +65,29 @@ export async function change(text, work, sameNumbers = false) {
   remember(text, () => busily(`Undoing: ${text}`, () => comeBack(before)));
 }
 
-/** Teach shots {label, picture} of known or of new classes, however many; where to come back to. */
+/** Teach shots {label, picture}, however many; those without a label rule out, see `inWords`. Where to come back to. */
 export async function teach(shots, tell = progress) {
   const before = here();
   let taught = 0;
-  for await (const portion of api.portions(shots, state.limits)) {
-    if (shots.length > portion.length) tell(`Learning ${count(shots.length, "picture")}`, taught + 1, shots.length);
-    take(numberedAs(state.classifier, await api.add(state.classifier.id, portion)));
-    taught += portion.length;
+  const ruling = shots.filter(({ label }) => label === null).map(({ not, picture }) => ({ label: not ?? NONE, picture }));
+  for (const [some, send] of [[shots.filter(({ label }) => label !== null), api.add], [ruling, api.ruleOut]]) {
+    for await (const portion of api.portions(some, state.limits)) {
+      if (shots.length > portion.length) tell(`Learning ${count(shots.length, "picture")}`, taught + 1, shots.length);
+      take(numberedAs(state.classifier, await send(state.classifier.id, portion)));
+      taught += portion.length;
+    }
   }
   return before;
 }
 
 /** The same, shown and remembered; `items` are pictures that a person labelled by it. */
 export function grow(shots, items = []) {
-  const names = [...new Set(shots.map(({ label }) => label))];
-  const text = `${shots.length === 1 ? "a picture" : count(shots.length, "picture")} of ${names.length === 1 ? names[0] : count(names.length, "class")}`;
+  const names = [...new Set(shots.map(inWords))];
+  const joint = shots[0].label === null ? "as" : "of";
+  const text = `${shots.length === 1 ? "a picture" : count(shots.length, "picture")} ${joint} ${names.length === 1 ? names[0] : count(names.length, "class")}`;
   return busily(`Learning ${text}`, async () => {
     const before = await teach(shots);
-    items.forEach((one, place) => { one.mark = { label: shots[place].label }; });
+    items.forEach((one, place) => { one.mark = { label: shots[place].label, not: shots[place].not }; });
     remember(`learning ${text}`, () => busily(`Forgetting ${text} again`, async () => {
       for (const one of items) one.mark = null;
       await comeBack(before);

@@ -1,10 +1,10 @@
 // The columns of the classes: drafts before learning, what was learnt afterwards. Many classes become a list.
 
-import { shotPath } from "./api.js";
+import { ruledOutPath, shotPath } from "./api.js";
 import { colour, count, make, roam } from "./dom.js";
 import { takeFiles } from "./files.js";
 import { thumbnail } from "./shrink.js";
-import { state } from "./state.js";
+import { NONE, state } from "./state.js";
 
 const MANY = 8; // classes, beyond which each is one line
 const SHOWN = 20; // pictures of a column
@@ -19,7 +19,7 @@ export const draftFile = ({ file }) => ({ key: ++serial, file, url: null });
 
 export const isMany = () => (state.classifier?.classes.length ?? 0) + state.drafts.length > MANY;
 
-/** Draw the columns whose class `wanted` lets through; `on` has rename, drop, unpick, discard, another, forget, look. */
+/** Draw the columns whose class `wanted` lets through; `on` has rename, drop, unpick, discard, another, forget, look, takeBack. */
 export function drawColumns(holder, wanted, on) {
   const { classifier, drafts } = state;
   const focused = holder.contains(document.activeElement) && document.activeElement.getAttribute("aria-label");
@@ -28,7 +28,7 @@ export function drawColumns(holder, wanted, on) {
   const fresh = drafts.map((one, number) => wanted(one.name) && draftColumn(one, known.length + number, many, on));
   const another = make("button", { class: "another", onclick: on.another }, make("span", { "aria-hidden": "true" }, "+"), "Another class");
   holder.classList.toggle("many", many);
-  holder.replaceChildren(...known.filter(Boolean), ...fresh.filter(Boolean), make("div", { role: "listitem", class: "column empty" }, another));
+  holder.replaceChildren(...known.filter(Boolean), ...fresh.filter(Boolean), ...(state.ruledOut.length ? [ruledOutColumn(classifier, on)] : []), make("div", { role: "listitem", class: "column empty" }, another));
   if (focused) holder.querySelector(`[aria-label="${CSS.escape(focused)}"]`)?.focus();
 }
 
@@ -44,6 +44,17 @@ function learntColumn(classifier, one, number, many, on) {
   const forget = make("button", { class: "icon", "aria-label": `Forget ${one.label}`, title: "Forget this class", onclick: () => on.forget(one.label) }, "×");
   const head = make("div", { class: "name" }, make("h3", { title: one.label }, one.label), forget);
   return column(number, head, thumbs, `More pictures of ${one.label}`, one.pictures.length, (files) => on.drop(files, one.label));
+}
+
+/** The pictures that were taught as what they are not; pressing one takes it back. */
+function ruledOutColumn(classifier, on) {
+  const says = (name) => (name === NONE ? NONE : `not ${name}`);
+  const thumbs = state.ruledOut.map((name, number) => make("button", { class: "thumb", tabindex: number ? -1 : 0, "aria-label": `Take back picture ${number + 1}: ${says(name)}`, title: `${says(name)}: take it back`, onclick: () => on.takeBack(number) },
+    make("img", { src: ruledOutPath(classifier, number), alt: "", loading: "lazy" })));
+  const holder = make("div", { class: "thumbs" }, ...thumbs.slice(-SHOWN));
+  const others = [...new Set(state.ruledOut)].map(says).join(", ");
+  roam(holder, ".thumb");
+  return make("div", { role: "listitem", class: "column ruled-out", "--colour": "var(--line)" }, make("div", { class: "name" }, make("h3", { title: others }, "Ruled out")), holder, make("p", { class: "small" }, `${count(state.ruledOut.length, "picture")}: ${others}`));
 }
 
 function draftColumn(one, number, many, on) {

@@ -4,14 +4,14 @@ import * as api from "./api.js";
 import { $, colour, count, make, roam } from "./dom.js";
 import { download } from "./files.js";
 import { thumbnail } from "./shrink.js";
-import { changed, labels, onChange, state, version } from "./state.js";
+import { changed, inWords, labels, onChange, state, version } from "./state.js";
 import { complain } from "./telling.js";
 
 const TOGETHER = 4; // pictures on their way to the service, which answers them in one batch
 const SUGGESTED = 10;
 const TILES = 300; // drawn at once
 
-/** A picture to ask about; `mark` is what a person said of it: {label}, or {label: null} for none of these. */
+/** A picture to ask about; `mark` is what a person said of it, see `inWords`. */
 const item = ({ file, path }) => ({ name: path, picture: file, thumb: null, said: null, of: "", error: "", mark: null, suggested: 0, asking: false });
 
 export function addItems(files) {
@@ -77,7 +77,7 @@ export const labelOf = (one) => (one.mark ? one.mark.label : one.said && !one.sa
 const FILTERS = {
   all: ["All", () => true],
   doubtful: ["Doubtful", (one) => !one.mark && one.said?.doubtful],
-  none: ["None of these", (one) => (one.mark || one.said) && labelOf(one) === null],
+  none: ["None of these", (one) => (one.mark || one.said) && !one.mark?.not && labelOf(one) === null],
   suggested: ["Label next", (one) => one.suggested && !one.mark],
   labelled: ["Checked by you", (one) => one.mark],
   unreadable: ["Unreadable", (one) => one.error],
@@ -157,7 +157,7 @@ const drawnTiles = new WeakMap();
 /** The tile of a picture, drawn anew if anything about it changed. */
 function tile(one) {
   const known = drawnTiles.get(one);
-  const words = one.error ? "cannot be read" : one.mark ? (one.mark.label ?? "none of these") : one.said?.words ?? "…";
+  const words = one.error ? "cannot be read" : one.mark ? inWords(one.mark) : one.said?.words ?? "…";
   const key = [words, one.said?.chance, one.thumb, Boolean(one.mark), one.suggested, one === state.open, one.said?.doubtful, labels().indexOf(labelOf(one))].join("\n");
   const element = known?.element ?? make("button", { onclick: () => open(one) });
   if (known?.key === key) return element;
@@ -182,7 +182,7 @@ function table() {
     return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
   };
   const chance = (share) => (share === null || share === undefined ? "" : Math.min(Math.max(share, 0.0001), 0.9999).toFixed(4));
-  const rows = state.items.map(({ name, said, mark, error }) => [name, mark ? (mark.label ?? "none of these") : said?.words ?? "", said?.label ?? "", chance(said?.probability), chance(said?.known), said?.perhaps.join("; ") ?? "", error]);
+  const rows = state.items.map(({ name, said, mark, error }) => [name, mark ? inWords(mark) : said?.words ?? "", said?.label ?? "", chance(said?.probability), chance(said?.known), said?.perhaps.join("; ") ?? "", error]);
   return [["image", "label", "nearest", "probability", "known", "perhaps", "error"], ...rows].map((row) => `${row.map(cell).join(",")}\n`).join("");
 }
 

@@ -1,10 +1,10 @@
-// A queue of pictures to check by keyboard: y, n, 1 to 9, u for none of these. What is said is learnt meanwhile.
+// A queue of pictures to check by keyboard: y, n, 1 to 9, u for none of these, x for not this. What is said is learnt.
 
-import { openItem, ranked, settleBy } from "./answer.js";
+import { openItem, ranked, settleBy, settleNot } from "./answer.js";
 import { comeBack, remember, teach, undo } from "./changes.js";
 import { $, bringUp, colour, count, make } from "./dom.js";
 import { byDoubt, chosen } from "./pictures.js";
-import { changed, labels, onChange, state } from "./state.js";
+import { changed, inWords, labels, onChange, state } from "./state.js";
 import { quietly, say } from "./telling.js";
 
 const KEYS = 9;
@@ -75,12 +75,12 @@ function drawChoices({ said }) {
 const pending = []; // pictures that were labelled and wait to be learnt
 let saving = null;
 
-/** A person says what the picture is, null: none of these; the next one is shown at once. */
-function settle(label) {
+/** A person says what the picture is, or is not; the next one is shown at once. */
+function settle(label, not) {
   const one = state.open;
-  one.mark = { label };
-  if (label !== null) pending.push(one);
-  remember(`calling ${one.name.split("/").at(-1)} ${label ?? "none of these"}`, () => unsay(one));
+  one.mark = { label, not };
+  pending.push(one);
+  remember(`calling ${one.name.split("/").at(-1)} ${inWords(one.mark)}`, () => unsay(one));
   save();
   changed();
   skip();
@@ -92,7 +92,7 @@ function save() {
     while (pending.length) {
       const items = pending.splice(0);
       const learnt = await quietly(async () => {
-        const before = await teach(items.map((one) => ({ label: one.mark.label, picture: one.picture })), () => {});
+        const before = await teach(items.map((one) => ({ ...one.mark, picture: one.picture })), () => {});
         for (const one of items) one.batch = { before, items };
       });
       if (!learnt) for (const one of items) one.mark = null;
@@ -105,7 +105,7 @@ function save() {
 async function unsay(one) {
   const waiting = pending.indexOf(one);
   if (waiting >= 0) pending.splice(waiting, 1);
-  else if (one.mark?.label) await saving;
+  else if (one.mark) await saving;
   one.mark = null;
   if (one.batch) {
     const { before, items } = one.batch;
@@ -124,6 +124,7 @@ const KEYS_OF = {
   y: () => $("accept").click(),
   n: () => $("truth").focus(),
   u: () => settle(null),
+  x: settleNot,
   s: skip,
   z: undo,
   Escape: stop,

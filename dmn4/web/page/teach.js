@@ -17,7 +17,7 @@ let drawn = "";
 
 onChange(() => {
   const wanted = $("find-class").value.trim().toLowerCase();
-  const key = JSON.stringify([version(), wanted, state.drafts.map((one) => [one.key, one.files.map(({ key }) => key)]), state.suspects]);
+  const key = JSON.stringify([version(), wanted, state.drafts.map((one) => [one.key, one.files.map(({ key }) => key)]), state.suspects, state.ruledOut]);
   if (key !== drawn) drawColumns($("columns"), (label) => label.toLowerCase().includes(wanted), events);
   drawn = key;
   $("find").hidden = !isMany();
@@ -50,6 +50,7 @@ const events = {
   drop: (files, where) => (byFolder(files).size > 1 ? takeFolders(files) : takeInto(files, where)),
   forget: (label) => busily(`Forgetting ${label}`, () => change(`forgetting ${label}`, ({ id }) => api.forget(id, label))),
   look,
+  takeBack: (number) => busily("Taking a picture back", () => change("taking a picture back", (classifier) => api.takeBack(classifier, number), true)),
 };
 
 /** Change the drafts; `Undo` restores them. */

@@ -100,6 +100,40 @@ async def remove_shot(service: Serving, caller: By, known: Teachable, number: in
                                                  label=None, only=revision))
 
 
+@router.post("/classifiers/{classifier}/ruled-out", status_code=201)
+async def rule_out(service: Serving, caller: By, known: Teachable, labels: Labels,
+                   pictures: Pictures) -> responses.ClassifierState:
+    """Teach pictures as what they are not: each label is a class, or "none of these"."""
+    names = check_labels(labels, service.limits)
+    contents = await read_pictures(pictures, service.limits)
+    check_pairs(names, contents)
+    return classifier_state(await service.change(known, caller, f"ruled out {labels_text(names)}", "rule_out",
+                                                 pictures=contents, labels=names))
+
+
+@router.get("/classifiers/{classifier}/ruled-out")
+async def list_ruled_out(service: Serving, known: Readable) -> list[str]:
+    """What each picture that was ruled out is not: a class, or "none of these". Its place is its number."""
+    names: list[str] = await service.pool.run("ruled_out", **await service.source(known))
+    return names
+
+
+@router.get("/classifiers/{classifier}/ruled-out/{number}", response_class=Response,
+            responses={200: {"content": {"image/jpeg": BINARY}}})
+async def get_ruled_out(service: Serving, known: Readable, number: int) -> Response:
+    """One of these pictures, as JPEG."""
+    content = await service.pool.run("ruled_out_shot", number=number, **await service.source(known))
+    return Response(content, media_type="image/jpeg", headers=HOUR)
+
+
+@router.delete("/classifiers/{classifier}/ruled-out/{number}")
+async def take_back(service: Serving, caller: By, known: Teachable, number: int,
+                    revision: Numbered = None) -> responses.ClassifierState:
+    """Unlearn one of these pictures; those behind it move up by one."""
+    return classifier_state(await service.change(known, caller, f"took back ruled out picture {number}", "take_back",
+                                                 number=number, only=revision))
+
+
 @router.get("/classifiers/{classifier}/suspects")
 async def list_suspects(service: Serving, known: Readable) -> list[responses.Suspect]:
     """The pictures learnt from that the others would name differently, worst first: labels that may be wrong."""

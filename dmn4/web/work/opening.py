@@ -65,6 +65,11 @@ def read_model(path: Path, limits: Limits) -> tuple[dict[str, Tensor], Descripti
         raise InputError("its shots do not fit together")
     if pictures[0] > limits.shots:
         raise TooLarge(f"the classifier would hold {pictures[0]} pictures; {limits.shots} are the most")
+    ruled_out = tensors.get("ruled_out.ends", torch.empty(0))
+    if ruled_out.ndim != 1 or ("ruled_out.bytes" in tensors) != ("ruled_out.ends" in tensors):
+        raise InputError("its pictures that are ruled out do not fit together")
+    if len(ruled_out) > limits.shots:
+        raise TooLarge(f"{len(ruled_out)} pictures in it are ruled out; {limits.shots} are the most")
     return tensors, about
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ import torch
 
 from ...classify.classifier import FewShotClassifier, load
 from ...classify.parts import Parts, assemble, checksum
-from ...classify.verdict import COVERAGE
+from ...classify.verdict import COVERAGE, NONE
 from ...errors import InputError
 from ...evidence.explain import judge_and_explain
 from ...sorting import curves
@@ -91,9 +91,23 @@ class Tasks:
     def relabel(self, tell: Tell, out: Path, path: Path, sha256: str, number: int, label: str | None) -> dict[str, Any]:
         """The classifier with another label for one of its pictures, or without this picture."""
         known = self.classifier(path, sha256)
-        check_number(known, number)
+        check_number(known.pictures_, number)
         check_size([*known.classes_.tolist(), *([label] if label else [])], len(known.pictures_), self.limits)
         return self.written(out, copy(known).relabel(number, label))
+
+    def rule_out(self, tell: Tell, out: Path, path: Path, sha256: str, pictures: Sequence[bytes],
+                 labels: list[str]) -> dict[str, Any]:
+        """The classifier with pictures that are not of a class, or none of these."""
+        known = self.classifier(path, sha256)
+        check_size(known.classes_.tolist(), len(known.ruled_out_) + len(labels), self.limits)
+        meant = [None if label == NONE else label for label in labels]
+        return self.written(out, copy(known).rule_out(self.followed(pictures, tell), meant))
+
+    def take_back(self, tell: Tell, out: Path, path: Path, sha256: str, number: int) -> dict[str, Any]:
+        """The classifier without one of these pictures."""
+        known = self.classifier(path, sha256)
+        check_number(known.ruled_out_, number)
+        return self.written(out, copy(known).take_back(number))
 
     def followed(self, pictures: Sequence[bytes], tell: Tell) -> Iterator[Any]:
         """The pictures, opened; each one that was looked at is told."""
@@ -142,8 +156,19 @@ class Tasks:
     def shot(self, tell: Tell, path: Path, sha256: str, number: int) -> bytes:
         """One of the pictures learnt from, as JPEG."""
         known = self.classifier(path, sha256)
-        check_number(known, number)
+        check_number(known.pictures_, number)
         return known.pictures_[number]
+
+    def ruled_out(self, tell: Tell, path: Path, sha256: str) -> list[str]:
+        """What each picture that was ruled out is not: a class, or none of these."""
+        known = self.classifier(path, sha256)
+        return [name or NONE for name in known.ruled_out_.names(known.classes_.tolist())]
+
+    def ruled_out_shot(self, tell: Tell, path: Path, sha256: str, number: int) -> bytes:
+        """One of these pictures, as JPEG."""
+        known = self.classifier(path, sha256).ruled_out_
+        check_number(known, number)
+        return known.pictures[number]
 
     # --------------------------------------------------------------------------------------------------- labelling
 
@@ -188,7 +213,9 @@ class Tasks:
         if parts.method not in TAKEN or not set(parts.method_options) <= {"vote", "shots", "centre", "compared"}:
             raise InputError(f"its method is {ascii(parts.method)[:40]} with options of its own; this service "
                              f"takes {', '.join(TAKEN)}")
-        check_thumbnails(tensors["pictures.ends"], tensors["pictures.bytes"], self.parts.transform)
+        for name in ("pictures", "ruled_out"):
+            if f"{name}.ends" in tensors:
+                check_thumbnails(tensors[f"{name}.ends"], tensors[f"{name}.bytes"], self.parts.transform)
         classifier = load(path, backbone=self.parts.backbone)
         check_contents(classifier, self.parts.transform)
         return self.shared(classifier)
@@ -200,10 +227,10 @@ class Tasks:
                 "bytes": path.stat().st_size, "sha256": checksum_of(path)}
 
 
-def check_number(classifier: FewShotClassifier, number: int) -> None:
+def check_number(pictures: Sized, number: int) -> None:
     """Refuse the number of a picture that is not there."""
-    if not 0 <= number < len(classifier.pictures_):
-        raise Gone(f"there is no picture {number}; the last one is {len(classifier.pictures_) - 1}")
+    if not 0 <= number < len(pictures):
+        raise Gone(f"there is no picture {number}; the last one is {len(pictures) - 1}")
 
 
 def known_classes(classifier: FewShotClassifier) -> list[tuple[str, list[int]]]:
