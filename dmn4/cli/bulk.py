@@ -35,7 +35,8 @@ Device = Annotated[str | None, typer.Option(help="Of the network: cpu, cuda, mps
                                             rich_help_panel=PANEL)]
 Column = Annotated[str | None, typer.Option(help="Of a table: where the pictures or their paths are.",
                                             rich_help_panel=PANEL)]
-Format = Annotated[str, typer.Option("--format", help="Of the parts: parquet, csv or jsonl.", rich_help_panel=PANEL)]
+Format = Annotated[str, typer.Option("--format", help="Of the parts: parquet, csv or jsonl; label-studio: "
+                                         "one JSON file of tasks to check there.", rich_help_panel=PANEL)]
 
 
 def predict_in_bulk(model: str, images: Sequence[str], out: str | None, parquet: Path | None, **asked: Any) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -125,14 +125,19 @@ def predict(model: Annotated[str, typer.Argument(metavar="MODEL", help="A file t
     from dmn4.classify.keeping import opened
     from dmn4.classify.plain import PlainClassifier
     from dmn4.data.folders import existing_folder
+    from dmn4.files import write_json
     from dmn4.sorting import files, predictions
     from dmn4.sorting.report import Report
     from dmn4.sorting.sorted_folder import SortedFolder
+    from dmn4.sorting.tasks import as_task
 
     share = read_share(reject)
+    if format == "label-studio" and (out is None or parquet is not None):
+        raise InputError("--format label-studio writes one file: name it with -o tasks.json")
     if not images and watch is None:
         raise InputError("no pictures were named: give files, folders, or --watch FOLDER")
-    if out is not None or parquet is not None:
+    tasks: list[dict[str, Any]] | None = [] if format == "label-studio" else None
+    if tasks is None and (out is not None or parquet is not None):
         if watch or csv or as_json or report or sort_into or resume or retry_errors:
             raise InputError("-o and --parquet go with none of --csv, --json, --report, --sort-into, --watch, --resume "
                              "and --retry-errors; the same command goes on where it stopped")
@@ -163,6 +168,8 @@ def predict(model: Annotated[str, typer.Argument(metavar="MODEL", help="A file t
             if folder is not None:
                 folder.take(prediction)                            # first: what is in the table is in its place
             table.add(prediction)
+            if tasks is not None:
+                tasks += filter(None, [as_task(prediction, Path(model).name)])
             if pages is not None:
                 pages.add(prediction)
             if as_json:
@@ -180,6 +187,9 @@ def predict(model: Annotated[str, typer.Argument(metavar="MODEL", help="A file t
             note(bulk.summary(table.count, table.errors, time.monotonic() - start))
         if table.odd_names and csv:
             note(f"{table.odd_names:,} names of pictures are no UTF-8 text; {str(csv)!r} holds them byte for byte")
+    if tasks is not None and out is not None:
+        write_json(Path(out), tasks)
+        note(f"{out}: {len(tasks):,} tasks; import it into Label Studio")
     if pages is not None and report is not None and table.errors < table.count:
         pages.write(report, watched)
         note(f"{report}: {report.stat().st_size / 1e6:.1f} MB; open it in a browser")

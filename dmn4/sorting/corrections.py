@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..classify.verdict import NONE
+from ..data.exports import find_picture, read_labels
 from ..data.folders import ImageSet, from_classes, shorten
-from ..data.tables import read_pairs
 from ..errors import InputError
 from ..images import Source
 from .cells import from_cell
@@ -17,13 +17,14 @@ from .cells import from_cell
 def with_labels(images: ImageSet | None, table: Path) -> ImageSet:
     """The pictures of a set, if any, and of a table `image,label`; where both name a picture, the table decides.
 
-    Files are looked for as named and beside the table. Rows without a label are left out.
+    The table may be an export of a labelling tool. Files are looked for as named and beside it, also in its `images`
+    and `data`. Rows without a label are left out.
     """
-    pairs = [(from_cell(file), from_cell(label)) for file, label in read_pairs(table)]
+    pairs = [(from_cell(file), from_cell(label)) for file, label in read_labels(table)]
     given = {file: label for file, label in pairs if label}
     if not given:
         raise InputError(f"no row of {str(table)!r} has a label: fill in its column 'label'")
-    places = {file: find(file, table) for file in given}
+    places = {file: find_picture(file, table) for file in given}
     missing = [file for file, place in places.items() if place is None]
     if missing:
         raise InputError(f"{len(missing)} of the {len(given)} labelled pictures in {str(table)!r} are not there: "
@@ -62,8 +63,3 @@ def meaning(label: str, classes: tuple[str, ...]) -> str | None:
         return None
     other = label.removeprefix("not ")
     return other if other in classes else label
-
-
-def find(file: str, table: Path) -> Path | None:
-    """Where a picture is: as named, or beside the table; None if it is in neither place."""
-    return next((path for path in (Path(file), table.parent / file) if path.is_file()), None)
