@@ -47,9 +47,10 @@ def demo(out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the t
 def fit(out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")],
         photos: Annotated[Path | None, typer.Argument(metavar="PHOTOS", help="PHOTOS/class/*.jpg, a few pictures "
                                                                              "each.")] = None,
-        labels: Annotated[Path | None, typer.Option(help="A table `image,label`: more pictures, or other labels for "
-                                                         "those of PHOTOS; `none of these` and `not CLASS` "
-                                                         "rule out.")] = None,
+        labels: Annotated[Path | None, typer.Option(help="A table `image,label`, or an export of Label Studio, "
+                                                         "FiftyOne or CVAT: more pictures, or other labels for those "
+                                                         "of PHOTOS; `none of these` and `not CLASS` rule "
+                                                         "out.")] = None,
         unlabelled: Annotated[Path | None, typer.Option(help="Folder of pictures without labels.")] = None,
         method: Annotated[str, typer.Option(help="How pictures are compared: NAME:option=value,...")] = "dmn4-linear",
         backbone: Annotated[str, typer.Option(help="The network that describes them.")] = "efficientnet_lite0",
