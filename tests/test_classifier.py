@@ -337,6 +337,21 @@ def test_reject_is_the_share_that_may_be_refused():
         classifier.predict(queries, reject=1.5)
 
 
+@pytest.mark.parametrize("shortlist", [None, 2])
+def test_a_picture_fits_by_the_head_and_by_the_nearest_picture_of_the_class_that_the_head_prefers(shortlist):
+    classifier = eye("dmn4-linear", shortlist=shortlist).fit(*labelled(3))
+    maps = classifier.embed(next(classifier._pixels([*labelled(2, seed=5)[0], *painted("grey", 1)])))
+    means = maps.mean((2, 3))
+    head, shots = classifier.head_, classifier.shots_
+    expected = []
+    for mean, scores in zip(means, head.scores(means), strict=True):
+        own = shots.maps.means[shots.labels == int(scores.argmax())]
+        cosines = torch.cosine_similarity(mean - head.centre, own - head.centre)
+        expected.append(float(scores.max() + cosines.max()))
+    fit = classifier._answer(classifier.learnt_, head, None, maps, means)[1]
+    assert fit.tolist() == pytest.approx(expected, abs=1e-5)
+
+
 def test_a_set_holds_the_verdict_first_and_grows_with_its_promise():
     pictures, names = labelled(4)
     classifier = eye().fit(pictures, names)

@@ -1,8 +1,9 @@
 """Promises about new pictures, made from held-out ones: probabilities, "none of these", and sets of classes.
 
-Whether a picture is of any class is a question about its fit: the largest score of the linear head. A known picture
-fits as badly as the worst tenth of the held-out ones in about one case of ten; so refusing those that fit worse refuses
-about a tenth of the known ones, whatever the pictures (conformal prediction). Sets of classes are found alike.
+Whether a picture is of any class is a question about its fit: the largest score of the linear head, and how near the
+nearest picture of that class is. A known picture fits as badly as the worst tenth of the held-out ones in about one
+case of ten; so refusing those that fit worse refuses about a tenth of the known ones, whatever the pictures (conformal
+prediction). Sets of classes are found alike.
 """
 
 import math

@@ -83,9 +83,9 @@ class Objections:
 
     @staticmethod
     def heard(scores: Tensor, likely: Tensor, losses: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores of a method, and how well each picture fits its best class, less the losses: (Q, N) each -> and (Q,).
+        """Scores of a method, and what the head says, less the losses: (Q, N) each -> (Q, N), (Q, N).
 
         A unit of the head is as large among the scores as the classes spread there, beside how they spread in the head.
         """
         unit = scores.std(1, keepdim=True) / likely.std(1, keepdim=True).clamp_min(1e-12)         # (Q, 1)
-        return scores - losses * unit, (likely - losses).amax(1)
+        return scores - losses * unit, likely - losses

@@ -9,7 +9,7 @@ from ..files import matching
 from ..files.schema import Name, Number, Options, Part
 
 VERSION = 5                                                   # of the file: maps patch by patch, and counterexamples
-PROMISES = 4                                                  # the first with held-out fits
+PROMISES = 5                                                  # the first whose fits know the nearest picture
 OLDEST = 2                                                    # up to version 4 all maps are read when it is opened
 SIDE = 4096                                                   # pixels
 
@@ -102,7 +102,7 @@ class Description(Part):
     @field_validator("calibration", mode="before")
     @classmethod
     def of_this_version(cls, calibration: Any, info: ValidationInfo) -> Any:
-        """None for a file of before version 4, whose promises rested on other evidence: they are made again."""
+        """None for a file of before version 5, whose promises rested on other evidence: they are made again."""
         return calibration if info.data.get("version", 0) >= PROMISES else None
 
 

@@ -84,7 +84,7 @@ class Learner:
         unlabelled = {} if self.unlabelled_ is None else {"unlabelled": self.unlabelled_.float().to(self.device)}
         learnt = method.learn_kept(support.maps.float().to(self.device), means, labels, **unlabelled)
         head = method.head_in(learnt) or fit_head(means, labels, [means.shape[1]], HEAD_PRIOR)
-        return Whole(method, learnt, support.labels), head
+        return Whole(method, learnt, support.labels, head.directions(means)), head
 
     def comparing_all(self) -> Self:
         """The same classifier without a shortlist: every class is compared closely with every picture."""
@@ -146,14 +146,20 @@ class Learner:
         """Scores (Q, N) and fit (Q,) of pictures beside what was learnt: (Q, compared, H, W), (Q, C)."""
         means = means.to(self.device)
         likely = head.scores(means)
-        return self._heard(learnt.scores(maps.to(self.device), means, likely), likely, objections, means)
+        scores = learnt.scores(maps.to(self.device), means, likely)
+        return self._heard(learnt, head, objections, scores, likely, means)
 
-    def _heard(self, scores: Tensor, likely: Tensor, objections: Objections | None,
-               means: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores (Q, N) less what the counterexamples object to, and fit (Q,)."""
-        if objections is None:
-            return scores.cpu(), likely.amax(1).cpu()
-        return objections.heard(scores.cpu(), *(values.cpu() for values in objections.weigh(means)))
+    def _heard(self, learnt: Whole | Shortlist, head: LinearHead, objections: Objections | None, scores: Tensor,
+               likely: Tensor, means: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores (Q, N) less what the counterexamples object to, and fit (Q,).
+
+        How well a picture fits the class that the head prefers: the head's score, and the cosine with the nearest
+        picture of that class.
+        """
+        if objections is not None:
+            scores, likely = objections.heard(scores, *objections.weigh(means))
+        score, preferred = likely.max(1)                                                         # (Q,) each
+        return scores.cpu(), (score + learnt.nearest(head.directions(means), preferred)).cpu()
 
 
 ARGUMENTS = [name for name in inspect.signature(Learner.__init__).parameters if name != "self"]

@@ -128,7 +128,7 @@ class PlainClassifier(Teachable):
 
     def judge_scores(self, scores: Tensor, likely: Tensor, means: Tensor) -> "Judgement":
         """The same of scores (B, N) that a search gave, what the head says (B, N) and the means of the maps (B, C)."""
-        return self._judgement(*self._heard(scores, likely, self.objections_, means))
+        return self._judgement(*self._heard(self.learnt_, self.head_, self.objections_, scores, likely, means))
 
     def _judgement(self, scores: Tensor, fit: Tensor) -> "Judgement":
         """Scores (B, N) and how well the pictures fit the classes (B,), as a promise."""

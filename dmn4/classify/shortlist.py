@@ -53,10 +53,16 @@ class Whole:
     method: Method
     learnt: Learnt
     labels: Tensor                                            # (n,)  of the support
+    directions: Tensor                                        # (n, C)  of the support, as the head sees them
 
     def scores(self, maps: Tensor, means: Tensor, likely: Tensor) -> Tensor:
         """The method's scores, whatever the head says: (Q, c, H, W), (Q, C), (Q, N) -> (Q, N)."""
         return self.method.answer_kept(self.learnt, maps, means)
+
+    def nearest(self, directions: Tensor, classes: Tensor) -> Tensor:
+        """The largest cosine of each picture with one of a class's pictures: (Q, C), its class (Q,) -> (Q,)."""
+        cosines = directions @ self.directions.T                                                  # (Q, n)
+        return cosines.masked_fill(self.labels.to(classes.device) != classes[:, None], -1).amax(1)
 
     def near(self, likely: Tensor) -> Near:
         """All classes, whatever the head says."""
@@ -85,6 +91,13 @@ class Shortlist:
     def middle(self) -> Tensor:
         """The mean of the class means -> (C,)."""
         return class_means(self.support.maps.means, self.support.labels).mean(0).to(self.head.centre.device)
+
+    def nearest(self, directions: Tensor, classes: Tensor) -> Tensor:
+        """The largest cosine of each picture with one of a class's pictures: (Q, C), its class (Q,) -> (Q,)."""
+        order, starts = self.members
+        means = self.support.maps.means
+        return torch.stack([(self.head.directions(means[order[starts[one] : starts[one + 1]]].to(asked)) @ asked).amax()
+                            for asked, one in zip(directions, classes.tolist(), strict=True)])
 
     def near(self, likely: Tensor) -> Near:
         """The classes to compare a picture with, and what is learnt of them: what the head says of it (N,) -> Near."""

@@ -27,9 +27,13 @@ class LinearHead:
         """The head of some of the classes (L,)."""
         return replace(self, weight=self.weight.T[classes].T, bias=self.bias[classes])
 
+    def directions(self, means: Tensor) -> Tensor:
+        """The means of some maps as the head sees them, rows of length 1: (Q, C) -> (Q, C)."""
+        return block_unit(means - self.centre, self.blocks)
+
     def scores(self, means: Tensor) -> Tensor:
         """The score of each class for the means of some maps: (Q, C) -> (Q, N)."""
-        return block_unit(means - self.centre, self.blocks) @ self.weight + self.bias
+        return self.directions(means) @ self.weight + self.bias
 
     def shares(self, maps: Tensor) -> Tensor:
         """What each place adds to the scores of its map, M shares to a score: (Q, C, H, W) -> (Q, M, N)."""
