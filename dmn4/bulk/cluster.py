@@ -11,13 +11,15 @@ from .local import cores
 
 ENGINES = ("local", "ray")
 RETRIES, FEW = 10, 2                                          # of work whose worker or node died; before a rescue
+QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "error"}
 AHEAD = 2                                                     # pieces of work under way for each worker that fits
 
 
 @contextmanager
 def joined(address: str | None = None, workers: int | None = None, gpus: float = 0) -> Iterator[Any]:
     """Ray, connected to the cluster at `address` or to one started here, which ends with the block."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
     try:
         import ray
     except ImportError:
@@ -30,8 +32,8 @@ def joined(address: str | None = None, workers: int | None = None, gpus: float =
     own = {"num_cpus": workers or cores(), "include_dashboard": False} if address is None else {"address": address}
     try:
         ray.init(**own, **quiet)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        text = " ".join(str(error).split())[:200]
+    except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
+        text = " ".join(str(error).split())[:250]
         raise InputError(f"no Ray cluster answers at {address or 'this machine'!r}: {text}") from None
     try:
         check_room(ray, gpus)
