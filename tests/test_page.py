@@ -12,6 +12,7 @@ from dmn4.classify.classifier import FewShotClassifier
 from dmn4.web.limits import read_pictures
 from dmn4.web.routes import classifiers as routes
 from dmn4.web.sample import Sample
+from dmn4.web.store import Store
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytest.importorskip("playwright.sync_api", reason="the page is not tested: playwright is not installed")
@@ -345,3 +346,32 @@ def test_a_page_that_came_with_a_classifier_opens_it(browser, tmp_path):
         expect(page.get_by_text("3 pictures")).to_have_count(2)
         expect(page.get_by_role("heading", name="Ask")).to_be_visible()
         page.close()
+
+
+def test_a_token_is_asked_for_once_and_kept_where_no_script_finds_it(browser, tmp_path):
+    store = Store(str(tmp_path / "store"))
+    token = store.tokens.add("ann")
+    with running(Patches(), store=store) as address, browser.new_context() as context:
+        one = context.new_page()
+        one.set_default_timeout(15_000)
+        one.goto(address)
+        dialog = one.get_by_role("dialog", name="Your token for this service")
+        expect(dialog).to_have_count(1)                       # several requests were refused, and ask together
+        one.get_by_label("Your token for this service").last.fill("dmn4_000000000000_" + "x" * 43)
+        one.get_by_role("button", name="Enter").click()
+        expect(dialog.get_by_role("alert")).to_have_text("This token is unknown, or it was revoked.")
+        one.keyboard.press("Escape")                          # without a token there is nothing to go back to
+        one.get_by_label("Your token for this service").last.fill(token)
+        one.keyboard.press("Enter")
+        expect(dialog).to_have_count(0)
+        teach(one, each=1)
+        [cookie] = context.cookies()
+        assert (cookie["httpOnly"], cookie["sameSite"], cookie["value"]) == (True, "Strict", token)
+        assert one.evaluate("document.cookie + JSON.stringify({...localStorage, ...sessionStorage})") == "{}"
+        one.reload()
+        expect(one.get_by_role("heading", name="Ask")).to_be_visible()
+        expect(dialog).to_have_count(0)
+        one.get_by_role("button", name="Sign out").click()
+        expect(dialog).to_have_count(1)
+        assert context.cookies() == []
+    store.close()

@@ -5,6 +5,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+import fsspec
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
@@ -183,17 +184,27 @@ def test_a_folder_with_something_else_is_no_store(tmp_path):
         Store("postgresql://localhost/none")
 
 
-def test_files_may_lie_anywhere_that_fsspec_reaches(tmp_path):
-    with served(tmp_path / "store", f"file://{tmp_path}/shared") as client:
+@pytest.mark.parametrize("place", ["file://{folder}/shared", "memory://bucket{folder}"])
+def test_files_may_lie_anywhere_that_fsspec_reaches(tmp_path, place):
+    place = place.format(folder=tmp_path)
+    elsewhere, root = fsspec.core.url_to_fs(place)
+    with served(tmp_path / "store", place) as client:
         path = learn(client, "red", "blue")
         said = client.post(f"{path}/predictions", files=ASKED).json()
-    assert len(list((tmp_path / "shared").rglob("*.dmn4"))) == 1
+    [kept] = elsewhere.find(root)
     for copy in (tmp_path / "store" / "files").rglob("*.dmn4"):
         copy.unlink()
-    with served(tmp_path / "store", f"file://{tmp_path}/shared") as client:
+    with served(tmp_path / "store", place) as client:
         assert client.post(f"{path}/predictions", files=ASKED).json() == said
+        store = client.app.state.service.store
+        assert list(check(store)) == []
+        elsewhere.pipe_file(kept, b"something else")
+        for copy in (tmp_path / "store" / "files").rglob("*.dmn4"):
+            copy.unlink()
+        [finding] = check(store)
+        assert finding.problem.startswith("is damaged: its checksum is another (classifier")
         client.delete(path)
-    assert not list((tmp_path / "shared").rglob("*.dmn4"))
+    assert elsewhere.find(root) == []
 
 
 def test_without_a_store_nothing_is_left_behind():
