@@ -112,6 +112,17 @@ def test_teach_ask_and_see_why(page):
     assert page.locator("#matches tr").count() == min(kept, 12)
 
 
+def test_a_picture_is_sent_once(page):
+    teach(page)
+    sent = []
+    page.on("request", lambda request: sent.append(request.url.rsplit("/")[-1]) if request.method == "POST" else None)
+    ask(page, "red")
+    expect(page.locator("#why.waiting")).to_have_count(0)
+    page.get_by_label("Which patches count").press("Home")    # other rules are in the same answer
+    expect(page.locator("#rule-text")).to_contain_text("DN4")
+    assert sent == ["explanations"]
+
+
 def test_the_slider_shows_what_each_rule_keeps(page):
     teach(page)
     ask(page, "blue")

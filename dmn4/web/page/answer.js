@@ -39,9 +39,10 @@ export function askOne(one) {
   });
 }
 
-/** Show the answer for a picture, at once if it was looked at; the evidence follows. */
+/** Show the answer for a picture, at once if it was looked at; then the evidence follows, otherwise they come together. */
 export async function openItem(one, focus = true) {
-  if (!one.said && !one.error) await lookAt(one, api.predict);
+  let explanation = null;
+  if (!one.said && !one.error) await lookAt(one, async (id, picture) => { explanation = await api.explain(id, picture); return explanation.prediction; });
   if (one.error) throw new Error(`${one.name}: ${one.error}`);
   show(one);
   clearEvidence();
@@ -49,7 +50,8 @@ export async function openItem(one, focus = true) {
     bringUp($("answer"));
     $("answer").focus({ preventScroll: true });
   }
-  await explainOpen();
+  if (explanation) explain(explanation);
+  else await explainOpen();
 }
 
 /** Fetch the evidence for the open picture; what was meanwhile learnt may change its verdict. */

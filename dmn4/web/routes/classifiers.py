@@ -11,9 +11,10 @@ from fastapi.responses import FileResponse
 
 from ... import __version__
 from ...errors import InputError
-from .. import responses
+from .. import answers, responses
+from ..answers import RULES
 from ..limits import check_labels, check_pairs, check_size, read_pictures
-from ..responses import RULES, classifier_state
+from ..responses import classifier_state
 from ..sample import fruit_is_there, fruit_sample
 from ..service import labels_text
 from .dependencies import BINARY, PROBLEMS, By, Labels, Owned, Picture, Pictures, Readable, Serving, Teachable
@@ -135,16 +136,16 @@ async def take_back(service: Serving, caller: By, known: Teachable, number: int,
 
 
 @router.get("/classifiers/{classifier}/suspects")
-async def list_suspects(service: Serving, known: Readable) -> list[responses.Suspect]:
+async def list_suspects(service: Serving, known: Readable) -> list[answers.Suspect]:
     """The pictures learnt from that the others would name differently, worst first: labels that may be wrong."""
     found = await service.pool.run("suspects", **await service.source(known))
-    return [responses.Suspect(**one) for one in found]
+    return [answers.Suspect(**one) for one in found]
 
 
 @router.get("/classifiers/{classifier}/curve")
-async def get_curve(service: Serving, known: Readable) -> responses.Curve:
+async def get_curve(service: Serving, known: Readable) -> answers.Curve:
     """Have I labelled enough? Accuracy now and with more labelled pictures, by class, and which are confused."""
-    return responses.Curve(**await service.pool.run("curve", **await service.source(known)))
+    return answers.Curve(**await service.pool.run("curve", **await service.source(known)))
 
 
 @router.post("/classifiers/{classifier}/suggestions")
@@ -165,7 +166,7 @@ async def forget_class(service: Serving, caller: By, known: Teachable, label: st
     return classifier_state(await service.change(known, caller, f"forgot {label}", "forget", label=label))
 
 
-@router.post("/classifiers/{classifier}/predictions", response_model=responses.Prediction)
+@router.post("/classifiers/{classifier}/predictions", response_model=answers.Prediction)
 async def predict(service: Serving, known: Readable, picture: Picture) -> Response:
     """The class of a picture, its probability, and whether it is none of these."""
     content, = await read_pictures([picture], service.limits)
@@ -173,8 +174,8 @@ async def predict(service: Serving, known: Readable, picture: Picture) -> Respon
     return Response(said, media_type="application/json")
 
 
-@router.post("/classifiers/{classifier}/explanations", response_model=responses.Explanation)
-async def explain(service: Serving, known: Readable, picture: Picture, rule: responses.Rule | None = None) -> Response:
+@router.post("/classifiers/{classifier}/explanations", response_model=answers.Explanation)
+async def explain(service: Serving, known: Readable, picture: Picture, rule: answers.Rule | None = None) -> Response:
     """Which patches of a picture count, what they matched and how they vote: by the classifier's method, or a rule.
 
     The answer holds the prediction as well, so that a picture has to be sent once only.

@@ -17,9 +17,9 @@ from ...classify.verdict import COVERAGE, NONE
 from ...errors import InputError
 from ...evidence.explain import judge_and_explain
 from ...sorting import curves
+from ..answers import RULES, as_prediction, as_suspect
 from ..backbone import ChosenBackbone
 from ..limits import Limits, check_size
-from ..responses import RULES, as_prediction, as_suspect
 from .opening import check_contents, check_thumbnails, open_picture, open_pictures, read_model
 from .problems import Gone, TooLarge, out_of_memory
 
