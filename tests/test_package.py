@@ -105,3 +105,12 @@ def test_the_package_runs_as_a_command(capsys):
     with contextlib.suppress(SystemExit), mock.patch("sys.argv", ["dmn4", "--version"]):
         runpy.run_module("dmn4", run_name="__main__")
     assert capsys.readouterr().out == f"dmn4 {dmn4.__version__}\n"
+
+
+@pytest.mark.parametrize("command", list(commands(typer.main.get_command(app))), ids=" ".join)
+def test_every_argument_and_option_says_what_it_is(command):
+    group = typer.main.get_command(app)
+    for name in command:
+        group = group.commands[name]
+    silent = [parameter.name for parameter in group.params if not parameter.help]
+    assert not silent

@@ -8,7 +8,8 @@ import typer
 
 from dmn4.errors import InputError
 
-app = typer.Typer(help="The networks that can describe pictures.", invoke_without_command=True)
+app = typer.Typer(help="List the networks that can describe pictures, or check one of them.",
+                  invoke_without_command=True, epilog="Example: dmn4 backbones")
 
 
 @app.callback()
@@ -32,11 +33,11 @@ def check(name: Annotated[str, typer.Argument(metavar="NAME", help="Such as effi
           pictures: Annotated[list[Path] | None, typer.Argument(metavar="[PICTURE PICTURE]", help="Two pictures of "
                                                                 "similar things (default: two of the demo's).")] = None,
           out: Annotated[Path, typer.Option("-o", "--out", help="The picture to write.")] = Path("backbone.png"),
-          weights: Annotated[str | None, typer.Option(help="A .safetensors file, in place of the usual.")] = None,
-          layer: Annotated[str | None, typer.Option(help="The layer whose map is taken.")] = None,
-          image_size: Annotated[int | None, typer.Option(help="Side to which pictures are scaled.", min=8)] = None,
+          weights: Annotated[str | None, typer.Option(help="A .safetensors file with other weights.")] = None,
+          layer: Annotated[str | None, typer.Option(help="Layer whose map is used.")] = None,
+          image_size: Annotated[int | None, typer.Option(help="Scale pictures to this side, in pixels.", min=8)] = None,
           ) -> None:
-    """Look at two pictures through a network: map size, time, memory, the colours of its patches, what matches.
+    """Look at two pictures through a network: map size, time, memory, colours of patches, and matches.
 
     Example: dmn4 backbones check efficientnet_lite2 cats/1.jpg cats/2.jpg -o look.png
     """

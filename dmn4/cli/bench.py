@@ -7,7 +7,7 @@ import typer
 
 app = typer.Typer(help="Speed and memory beside the floor and the plain formulation.", no_args_is_help=True)
 
-Rounds = Annotated[int, typer.Option(help="How often every contestant runs, at least; figures are medians.")]
+Rounds = Annotated[int, typer.Option(help="Least number of times that each contestant runs; figures are medians.")]
 Out = Annotated[Path, typer.Option("-o", "--out", help="JSON file with every figure.")]
 
 
@@ -18,7 +18,7 @@ def register(root: typer.Typer) -> None:
 
 @app.command()
 def heads(rounds: Rounds = 9, out: Out = Path("out/benchmark-heads.json"),
-          case: Annotated[list[str] | None, typer.Option(help="Only cases whose name holds this word.")] = None,
+          case: Annotated[list[str] | None, typer.Option(help="Only cases whose name contains this word.")] = None,
           method: Annotated[list[str] | None, typer.Option(help="Only these methods.")] = None) -> None:
     """Time every method on stored maps: ratio to the bare matrix products and to the dense formulation.
 
@@ -31,7 +31,7 @@ def heads(rounds: Rounds = 9, out: Out = Path("out/benchmark-heads.json"),
 
 @app.command()
 def evaluate(rounds: Rounds = 9, out: Out = Path("out/benchmark-evaluate.json")) -> None:
-    """Time an episode over stored maps beside its head alone and beside embedding its pictures anew.
+    """Time an episode over stored maps beside its head alone and beside embedding its pictures again.
 
     Example: dmn4 benchmark evaluate --rounds 21
     """
@@ -41,9 +41,10 @@ def evaluate(rounds: Rounds = 9, out: Out = Path("out/benchmark-evaluate.json"))
 
 
 @app.command()
-def classes(ways: Annotated[list[int] | None, typer.Option("--classes", min=2, help="How many; 10,000 take 5 GB.")]
-            = None, rounds: Rounds = 21, out: Out = Path("out/benchmark-classes.json")) -> None:
-    """Time learning, opening and asking classifiers of 5 to 10,000 classes, beside one look at the picture.
+def classes(ways: Annotated[list[int] | None, typer.Option("--classes", min=2, help="Number of classes; 10,000 "
+                                                           "take 5 GB.")] = None,
+            rounds: Rounds = 21, out: Out = Path("out/benchmark-classes.json")) -> None:
+    """Time learning, opening and asking classifiers of 5 to 10,000 classes, beside one pass of the network.
 
     Example: dmn4 benchmark classes --classes 100 --classes 1000
     """
@@ -53,9 +54,9 @@ def classes(ways: Annotated[list[int] | None, typer.Option("--classes", min=2, h
 
 
 @app.command()
-def bulk(megapixels: Annotated[float, typer.Option(help="Of the JPEGs.")] = 12,
-         pictures: Annotated[int, typer.Option(help="In every round.", min=12)] = 240, rounds: Rounds = 3,
-         memory_pictures: Annotated[int, typer.Option(help="Small ones, over which memory is watched.", min=12)]
+def bulk(megapixels: Annotated[float, typer.Option(help="Size of the JPEGs, in megapixels.")] = 12,
+         pictures: Annotated[int, typer.Option(help="Pictures in every round.", min=12)] = 240, rounds: Rounds = 3,
+         memory_pictures: Annotated[int, typer.Option(help="Small pictures over which memory is watched.", min=12)]
          = 20_000, out: Out = Path("out/benchmark-bulk.json")) -> None:
     """Time predict_many beside the bare network and beside decoding, and watch its memory.
 

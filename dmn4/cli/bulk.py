@@ -12,14 +12,14 @@ from dmn4.errors import InputError
 
 PANEL = "Many pictures"
 Out = Annotated[str | None, typer.Option("--out", "-o", help="Write rows to this folder or address, a part at a time; "
-                                         "the same command goes on where it stopped.", rich_help_panel=PANEL)]
+                                         "the same command continues where it stopped.", rich_help_panel=PANEL)]
 Parquet = Annotated[Path | None, typer.Option(help="Write rows to this one file.", rich_help_panel=PANEL)]
-Engine = Annotated[str, typer.Option(help="With -o or --parquet: local (processes) or ray (a cluster).",
-                                     rich_help_panel=PANEL)]
-Address = Annotated[str | None, typer.Option(help="Of the Ray cluster; auto finds it. Without: one on this machine.",
-                                             rich_help_panel=PANEL)]
-Workers = Annotated[int | None, typer.Option(help="Processes, or workers of the cluster; as many as there are cores.",
-                                             min=0, rich_help_panel=PANEL)]
+Engine = Annotated[str, typer.Option(help="Where to compute, with -o or --parquet: local (processes) or ray (a "
+                                     "cluster).", rich_help_panel=PANEL)]
+Address = Annotated[str | None, typer.Option(help="Address of the Ray cluster; auto finds it. By default, Ray starts "
+                                             "here.", rich_help_panel=PANEL)]
+Workers = Annotated[int | None, typer.Option(help="Number of processes, or of workers on the cluster; by default one "
+                                             "per core.", min=0, rich_help_panel=PANEL)]
 Gpus = Annotated[float, typer.Option("--gpus-per-worker", help="Share of a GPU that a Ray worker takes.", min=0,
                                      rich_help_panel=PANEL)]
 PlayEngine = Annotated[str, typer.Option(help="local (this process) or ray (a cluster).", rich_help_panel="Engine")]
@@ -29,14 +29,14 @@ CellEngine = Annotated[str, typer.Option(help="local (one cell after another) or
                                          rich_help_panel="Engine")]
 CellWorkers = Annotated[int | None, typer.Option(help="CPUs of the cluster that is started here; as many as there are "
                                                  "cores.", min=1, rich_help_panel="Engine")]
-PlayWorkers = Annotated[int | None, typer.Option(help="Pieces of work under way on the cluster.", min=1,
+PlayWorkers = Annotated[int | None, typer.Option(help="Pieces of work on the cluster at a time.", min=1,
                                                  rich_help_panel="Engine")]
-Device = Annotated[str | None, typer.Option(help="Of the network: cpu, cuda, mps (default: cpu; cuda with GPUs).",
+Device = Annotated[str | None, typer.Option(help="Where the network runs: cpu, cuda or mps (default: cpu; cuda with "
+                                            "GPUs).", rich_help_panel=PANEL)]
+Column = Annotated[str | None, typer.Option(help="Column of a table that holds the pictures or their paths.",
                                             rich_help_panel=PANEL)]
-Column = Annotated[str | None, typer.Option(help="Of a table: where the pictures or their paths are.",
-                                            rich_help_panel=PANEL)]
-Format = Annotated[str, typer.Option("--format", help="Of the parts: parquet, csv or jsonl; label-studio: "
-                                         "one JSON file of tasks to check there.", rich_help_panel=PANEL)]
+Format = Annotated[str, typer.Option("--format", help="Format of the parts: parquet, csv or jsonl; label-studio: "
+                                     "one JSON file of tasks to check there.", rich_help_panel=PANEL)]
 
 
 def predict_in_bulk(model: str, images: Sequence[str], out: str | None, parquet: Path | None, **asked: Any) -> str:

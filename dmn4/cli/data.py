@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="What is this data set, is it the right copy; decode it once.", no_args_is_help=True)
 
 Source = Annotated[Path, typer.Argument(metavar="PATH", help="Folders of pictures, a table, or a benchmark.")]
-Cache = Annotated[bool, typer.Option("--cache/--no-cache", help="Keep what was decoded for the next time.")]
+Cache = Annotated[bool, typer.Option("--cache/--no-cache", help="Keep the decoded pictures for the next time.")]
 CubSplit = Annotated[str | None, typer.Option(help="Raw CUB: frn, closerlook, or a folder with {train,val,test}.csv.")]
 Tiered = Annotated[bool, typer.Option("--tiered", help="iNaturalist 2017: the tiered form of meta-iNat.")]
 MAPS = "Maps"
@@ -27,9 +27,10 @@ Images = Annotated[Path | None, typer.Option(help="Tables: the folder that holds
 
 
 @app.command()
-def inspect(path: Source, cache: Cache = True, as_json: Annotated[bool, typer.Option("--json")] = False,
+def inspect(path: Source, cache: Cache = True,
+            as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
             cub_split: CubSplit = None, tiered: Tiered = False, images: Images = None) -> None:
-    """Say what PATH is: layout, classes, counts, sizes, fingerprint, and what is odd about it.
+    """Say what PATH holds: layout, classes, counts, sizes, fingerprint, and what is odd about it.
 
     Example: dmn4 data inspect photos/
     """
@@ -40,16 +41,16 @@ def inspect(path: Source, cache: Cache = True, as_json: Annotated[bool, typer.Op
 
 
 @app.command()
-def prepare(path: Source, size: Annotated[int | None, typer.Option(help="Side of the decoded pictures; 84 if nothing "
-                                                                        "is said.")] = None,
+def prepare(path: Source, size: Annotated[int | None, typer.Option(help="Side of the decoded pictures in "
+                                                                        "pixels; 84 by default.")] = None,
             out: Annotated[Path | None, typer.Option("-o", "--out", help="Also write {split}/{class}/*.png.")] = None,
             split: Annotated[list[str] | None, typer.Option(help="Only this split; may be repeated.")] = None,
             cub_split: CubSplit = None, tiered: Tiered = False, images: Images = None,
             maps: Annotated[bool, typer.Option("--maps", help="Embed every picture too, so that evaluations need "
                                                "not.", rich_help_panel=MAPS)] = False,
-            weights: Annotated[str, typer.Option(help="Of the network: run folder, weights file, or shipped name.",
+            weights: Annotated[str, typer.Option(help="Weights of the network: run folder, file, or shipped name.",
                                                  rich_help_panel=MAPS)] = "",
-            backbone: Annotated[str, typer.Option(help="The network: name:option=value,...",
+            backbone: Annotated[str, typer.Option(help="Network, as name:option=value,...",
                                                   rich_help_panel=MAPS)] = "",
             memory: Annotated[float, typer.Option(help="Gigabytes of maps that a split may take in full precision; "
                                                   "more are kept in half.", rich_help_panel=MAPS)] = 4.0,
@@ -124,7 +125,9 @@ def fruit() -> None:
 
 
 @app.command()
-def benchmark(path: Source, split: str = "train", backbone: str = "conv4", repeats: int = 10) -> None:
+def benchmark(path: Source, split: Annotated[str, typer.Option(help="Split that is decoded.")] = "train",
+              backbone: Annotated[str, typer.Option(help="Network of the training step.")] = "conv4",
+              repeats: Annotated[int, typer.Option(help="How often each part is timed.", min=1)] = 10) -> None:
     """Measure decoding once beside decoding each time, and a training batch beside a training step.
 
     Example: dmn4 data benchmark data/cub --split val

@@ -15,9 +15,9 @@ def register(app: typer.Typer) -> None:
 
 def export(model: Annotated[Path | None, typer.Argument(metavar="MODEL", help="A file that `dmn4 fit` wrote.")] = None,
            out: Annotated[Path | None, typer.Option("-o", "--out", help="The ONNX file to write.")] = None,
-           backbone: Annotated[str | None, typer.Option(help="Write this network alone, in place of a model.")] = None,
+           backbone: Annotated[str | None, typer.Option(help="Write this network alone, instead of a model.")] = None,
            weights: Annotated[str | None, typer.Option(help="With --backbone: a .safetensors file.")] = None,
-           layer: Annotated[str | None, typer.Option(help="With --backbone: the layer whose map comes out.")] = None,
+           layer: Annotated[str | None, typer.Option(help="With --backbone: the layer whose map it gives.")] = None,
            image_size: Annotated[int | None, typer.Option(help="With --backbone: side of the pictures.", min=8)] = None,
            int8: Annotated[Path | None, typer.Option(metavar="PICTURES", help="With --backbone: whole numbers of 8 "
                                                      "bits, scaled to the pictures of this folder.")] = None,

@@ -55,7 +55,7 @@ def suspects(model: Model,
              csv: Annotated[Path | None, typer.Option("--csv", help="Also write a table to this file.")] = None,
              wrong: Annotated[float, typer.Option(help="The share of labels that may be wrong; with more, up to 0.5, "
                                                        "more pictures are named.")] = 0.1) -> None:
-    """Show labelled pictures that the others would name differently, worst first; one line each."""
+    """List labelled pictures that the others would name differently, worst first."""
     from dmn4.classify.keeping import opened
     from dmn4.classify.plain import PlainClassifier
     from dmn4.files import write_file
@@ -75,10 +75,10 @@ def suspects(model: Model,
 
 def curve(model: Model,
           csv: Annotated[Path | None, typer.Option("--csv", help="Also write a table to this file.")] = None,
-          as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of text.")] = False,
+          as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
           out: Annotated[Path | None, typer.Option("--out", "-o", help="Also draw the curve to this picture.")] = None,
           ) -> None:
-    """Tell whether more labels would help: accuracy now and with more of them, by class, and what is confused."""
+    """Say whether more labels would help: accuracy now and with more labels, for each class, and what is confused."""
     from dmn4.classify.keeping import opened
     from dmn4.classify.plain import PlainClassifier
     from dmn4.files import write_file

@@ -13,7 +13,7 @@ from dmn4.recipes import PRETRAINING, TRAINING, Pretraining, Recipe, Training, a
 
 Data = Annotated[Path, typer.Argument(help="data set with train, val and test classes, or the word `drawn`")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="run folder")]
-Resume = Annotated[bool, typer.Option("--resume", help="go on with the run in the folder")]
+Resume = Annotated[bool, typer.Option("--resume", help="continue the run in the folder")]
 Devices = Annotated[int, typer.Option(help="processes, or GPUs, on each host")]
 Nodes = Annotated[int, typer.Option(help="hosts")]
 Accelerator = Annotated[str, typer.Option(help="cpu, cuda, mps or auto")]

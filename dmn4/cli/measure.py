@@ -47,7 +47,7 @@ def evaluate(data: Data, weights: Annotated[str, typer.Option(help="run folder, 
              unlabelled: Unlabelled = 0, distractors: Distractors = 0, labelled: Labelled = 1.0, formula: Formula = "t",
              base_split: BaseSplit = "", mirror: Mirror = False, memory: Memory = 4.0, resume: Resume = False,
              engine: bulk.PlayEngine = "local", address: bulk.Address = None, workers: bulk.PlayWorkers = None) -> None:
-    """Accuracy of methods on one backbone, over episodes of a split.
+    """Measure the accuracy of methods on one backbone, over episodes of a split.
 
     Example: dmn4 evaluate data/cub --weights runs/cub --method dmn4 --method dn4 --shots 5
     """
@@ -94,7 +94,7 @@ def compare(data: Data, contenders: Annotated[list[str], typer.Argument(
             formula: Formula = "t", base_split: BaseSplit = "", mirror: Mirror = False, memory: Memory = 4.0,
             resume: Resume = False, engine: bulk.PlayEngine = "local", address: bulk.Address = None,
             workers: bulk.PlayWorkers = None) -> None:
-    """Runs, methods or votes on the same episodes: intervals, paired differences, a picture.
+    """Compare runs, methods or votes on the same episodes: intervals, paired differences, a picture.
 
     Example: dmn4 compare data/cub dn4 mn4 dmn4 dmn4:vote=rank --weights runs/cub
     """
@@ -145,11 +145,11 @@ def reproduce(name: Annotated[str, typer.Argument(help="table or figure; see --l
                   help="DATA=RUN or DATA/BACKBONE=RUN: a figure uses these weights; may be repeated")] = None,
               out: Out = Path("runs/reproduce"),
               picture: Annotated[bool, typer.Option("--picture", help="draw what classes adopt (semi only)")] = False,
-              plan: Annotated[bool, typer.Option("--plan", help="only say what each cell trains")] = False,
-              show_list: Annotated[bool, typer.Option("--list", help="name what can be reproduced")] = False,
+              plan: Annotated[bool, typer.Option("--plan", help="only say what each cell would train")] = False,
+              show_list: Annotated[bool, typer.Option("--list", help="list what can be reproduced")] = False,
               engine: bulk.CellEngine = "local", address: bulk.Address = None, workers: bulk.CellWorkers = None,
               gpus_per_worker: bulk.Gpus = 0) -> None:
-    """Measure a table of the paper; goes on where it stopped.
+    """Measure a table or figure of the paper; continues where it stopped.
 
     Example: dmn4 reproduce odm --budget cpu --data cub=data/cub
     """

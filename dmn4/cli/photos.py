@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 def demo(out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the tables, the report and the model.")]
          = Path("dmn4-demo"), episodes: Annotated[int, typer.Option(help="Tasks in the table of methods.", min=2)] = 40,
          ) -> None:
-    """The quick start: real photographs, a table of methods, "none of these", a report.
+    """Run the quick start: real photographs, a table of methods, "none of these", a report.
 
     Example: dmn4 demo -o dmn4-demo
     """
@@ -52,13 +52,13 @@ def fit(out: Annotated[Path, typer.Option("--out", "-o", help="The model file to
                                                          "of PHOTOS; `none of these` and `not CLASS` rule "
                                                          "out.")] = None,
         unlabelled: Annotated[Path | None, typer.Option(help="Folder of pictures without labels.")] = None,
-        method: Annotated[str, typer.Option(help="How pictures are compared: NAME:option=value,...")] = "dmn4-linear",
-        backbone: Annotated[str, typer.Option(help="The network that describes them.")] = "efficientnet_lite0",
-        weights: Annotated[str | None, typer.Option(help="A .safetensors file, in place of the usual weights.")] = None,
-        layer: Annotated[str | None, typer.Option(help="Where efficientnet_lite0 is cut.")] = None,
-        image_size: Annotated[int | None, typer.Option(help="Side to which pictures are scaled.", min=8)] = None,
+        method: Annotated[str, typer.Option(help="Method of comparing, as NAME:option=value,...")] = "dmn4-linear",
+        backbone: Annotated[str, typer.Option(help="Network that describes the pictures.")] = "efficientnet_lite0",
+        weights: Annotated[str | None, typer.Option(help="A .safetensors file, instead of the usual weights.")] = None,
+        layer: Annotated[str | None, typer.Option(help="Layer of efficientnet_lite0 that describes patches.")] = None,
+        image_size: Annotated[int | None, typer.Option(help="Scale pictures to this side, in pixels.", min=8)] = None,
         ) -> None:
-    """Learn the classes of a folder of class folders; no training, a few seconds.
+    """Learn classes from a folder of class folders, without training, in a few seconds.
 
     Pictures in a folder `none of these`, or `not wren` beside `wren`, are learnt as what the classes are not.
     """
@@ -109,20 +109,21 @@ def predict(model: Annotated[str, typer.Argument(metavar="MODEL", help="A file t
             reject: Annotated[str | None, typer.Option("--reject", metavar="[SHARE]", help="Say `none of these`; SHARE "
                               "of the pictures of your classes may be refused (0.1 if it is left out).")] = None,
             sets: Annotated[float | None, typer.Option("--sets", metavar="COVERAGE", help="Also list the classes that "
-                            "hold a picture's own with this probability, such as 0.9.")] = None,
+                            "contain the right one with this probability, such as 0.9.")] = None,
             report: Annotated[Path | None, typer.Option(help="Also write a page for the browser: the least sure first, "
                               "with evidence and corrections; beside true labels where folders are named as classes.")]
             = None,
             sort_into: Annotated[Path | None, typer.Option(help="Copy pictures into class folders here.")] = None,
-            link: Annotated[bool, typer.Option("--link", help="With --sort-into: link in place of copying.")] = False,
-            watch: Annotated[Path | None, typer.Option(help="Go on with what arrives in this folder, until Ctrl-C.")]
+            link: Annotated[bool, typer.Option("--link", help="With --sort-into: link instead of copying.")] = False,
+            watch: Annotated[Path | None, typer.Option(help="Continue with what arrives in this folder, until Ctrl-C.")]
             = None, resume: Annotated[bool, typer.Option("--resume", help="Skip what is in the --csv file.")] = False,
             retry_errors: Annotated[bool, typer.Option("--retry-errors", help="With --resume: try again what could not "
                                                                               "be read.")] = False,
             out: bulk.Out = None, parquet: bulk.Parquet = None, engine: bulk.Engine = "local",
             address: bulk.Address = None, workers: bulk.Workers = None, gpus_per_worker: bulk.Gpus = 0,
-            device: bulk.Device = None, column: bulk.Column = None, format: bulk.Format = "parquet") -> None:    # noqa: A002
-    """Name the class of every picture, one line each; an unreadable one is a line with its error."""
+            device: bulk.Device = None, column: bulk.Column = None,
+            format: bulk.Format = "parquet") -> None:                                                # noqa: A002
+    """Name the class of every picture, one line each. An unreadable picture becomes a line with its error."""
     from dmn4.classify.keeping import opened
     from dmn4.classify.plain import PlainClassifier
     from dmn4.data.folders import existing_folder
@@ -141,7 +142,7 @@ def predict(model: Annotated[str, typer.Argument(metavar="MODEL", help="A file t
     if tasks is None and (out is not None or parquet is not None):
         if watch or csv or as_json or report or sort_into or resume or retry_errors:
             raise InputError("-o and --parquet go with none of --csv, --json, --report, --sort-into, --watch, --resume "
-                             "and --retry-errors; the same command goes on where it stopped")
+                             "and --retry-errors; the same command continues where it stopped")
         note(bulk.predict_in_bulk(model, images or [], out, parquet, engine=engine, reject=share, column=column,
                                   format=format, workers=workers, device=device, address=address,
                                   gpus_per_worker=gpus_per_worker))
@@ -202,7 +203,7 @@ def explain(model: Model, image: Annotated[Path, typer.Argument(metavar="IMAGE",
             out: Annotated[Path, typer.Option("--out", "-o", help="The picture to write.")] = Path("why.png"),
             reject: Annotated[str | None, typer.Option("--reject", metavar="[SHARE]", help="As in `dmn4 predict`.")]
             = None) -> None:
-    """Draw why a picture is given its class: which patches counted, and what they matched."""
+    """Draw why a picture gets its class: which patches voted, and what they matched."""
     from dmn4.classify.keeping import opened
     from dmn4.classify.plain import PlainClassifier
     from dmn4.evidence.draw import draw_explanation

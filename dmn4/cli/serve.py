@@ -9,8 +9,8 @@ from dmn4.errors import InputError
 
 from . import bench
 
-Backbone = Annotated[str, typer.Option(help="The network that describes pictures.")]
-Weights = Annotated[str | None, typer.Option(help="A .safetensors file, in place of the usual weights.")]
+Backbone = Annotated[str, typer.Option(help="Network that describes the pictures.")]
+Weights = Annotated[str | None, typer.Option(help="A .safetensors file, instead of the usual weights.")]
 StorePlace = Annotated[str | None, typer.Option("--store", envvar="DMN4_STORE", metavar="PLACE", help=
                        "Where classifiers and tokens are kept: a folder, or postgresql://...")]
 FilesPlace = Annotated[str | None, typer.Option("--files", envvar="DMN4_FILES", metavar="PLACE", help=
@@ -27,27 +27,27 @@ def register(app: typer.Typer) -> None:
 def serve(models: Annotated[list[Path] | None, typer.Argument(metavar="MODEL", exists=True, dir_okay=False,
                                                               help="*.dmn4 files to serve from the start.")] = None,
           host: Annotated[str, typer.Option(help="Address; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
-          port: Annotated[int, typer.Option(help="0 takes any free one.", min=0, max=65535)] = 8000,
+          port: Annotated[int, typer.Option(help="Port; 0 takes any free one.", min=0, max=65535)] = 8000,
           store: StorePlace = None, files: FilesPlace = None,
-          is_open: Annotated[bool, typer.Option("--open", help="Let in everybody, also from other machines.")] = False,
-          backbone: Annotated[str | None, typer.Option(help="The network that describes pictures [that of the first "
-                                                       "MODEL, else efficientnet_lite0].")] = None,
+          is_open: Annotated[bool, typer.Option("--open", help="Let everybody in, also from other machines.")] = False,
+          backbone: Annotated[str | None, typer.Option(help="Network that describes the pictures (default: that of the "
+                                                       "first MODEL, or efficientnet_lite0).")] = None,
           weights: Weights = None,
-          classifiers: Annotated[int | None, typer.Option(help="Without a store: how many are kept, the oldest leaves "
-                                                          "[16]. With one: of each token [1000].", min=1)] = None,
-          classes: Annotated[int | None, typer.Option(help="Of a classifier.", min=2)] = None,
-          pictures: Annotated[int | None, typer.Option(help="Of a classifier [by the memory of the machine].",
+          classifiers: Annotated[int | None, typer.Option(help="Most classifiers: in all without a store (16), else of "
+                                                          "each token (1000).", min=1)] = None,
+          classes: Annotated[int | None, typer.Option(help="Most classes of a classifier.", min=2)] = None,
+          pictures: Annotated[int | None, typer.Option(help="Most pictures of a classifier (default: by memory).",
                                                        min=2)] = None,
-          upload: Annotated[int | None, typer.Option(help="Megabytes of a request.", min=1)] = None,
-          revisions: Annotated[int | None, typer.Option(help="Of a classifier that can be gone back to.",
+          upload: Annotated[int | None, typer.Option(help="Most megabytes of a request.", min=1)] = None,
+          revisions: Annotated[int | None, typer.Option(help="Revisions of a classifier to keep.",
                                                         min=1)] = None,
-          workers: Annotated[int | None, typer.Option(help="Processes that compute [one a core].", min=1)] = None,
-          memory: Annotated[int | None, typer.Option(help="Megabytes for each of them [half of the machine's, shared "
-                                                     "out].", min=100)] = None,
-          seconds: Annotated[float | None, typer.Option(help="For one piece of work.", min=1)] = None,
-          log: Annotated[Path | None, typer.Option(help="File for a line of JSON about each request [stderr, if there "
-                                                   "is a store].", dir_okay=False)] = None) -> None:
-    """Open the page where pictures are taught, asked about and explained; and the same by HTTP."""
+          workers: Annotated[int | None, typer.Option(help="Processes that compute (one per core).", min=1)] = None,
+          memory: Annotated[int | None, typer.Option(help="Megabytes for each worker (default: together, half of the "
+                                                     "machine's).", min=100)] = None,
+          seconds: Annotated[float | None, typer.Option(help="Most seconds for one piece of work.", min=1)] = None,
+          log: Annotated[Path | None, typer.Option(help="File for a line of JSON about each request (default: stderr, "
+                                                   "with a store).", dir_okay=False)] = None) -> None:
+    """Serve the web page and the HTTP interface: teach classifiers, name pictures, see why."""
     needed()
     from dmn4.web.limits import PICTURE_BYTES, Limits
     from dmn4.web.server import serve as run
@@ -76,13 +76,13 @@ def needed() -> None:
         raise InputError(f"the service needs {error.name}: pip install 'dmn4[serve]'") from None
 
 
-def benchmark_serve(clients: Annotated[int, typer.Option(help="That ask at the same time.", min=1)] = 16,
-                    seconds: Annotated[float, typer.Option(help="For how long.", min=1)] = 60.0,
-                    replicas: Annotated[int, typer.Option(help="Services on one store.", min=1)] = 1,
-                    store: Annotated[str | None, typer.Option(metavar="PLACE", help="An empty one of its own "
-                                                              "[a temporary folder].")] = None,
+def benchmark_serve(clients: Annotated[int, typer.Option(help="Clients that ask at the same time.", min=1)] = 16,
+                    seconds: Annotated[float, typer.Option(help="Seconds of load.", min=1)] = 60.0,
+                    replicas: Annotated[int, typer.Option(help="Number of services on one store.", min=1)] = 1,
+                    store: Annotated[str | None, typer.Option(metavar="PLACE", help="An empty store "
+                                                              "(default: a temporary folder).")] = None,
                     files: FilesPlace = None,
-                    kill_every: Annotated[float, typer.Option(help="Seconds after which a replica is killed; 0: never.",
+                    kill_every: Annotated[float, typer.Option(help="Seconds between killing replicas; 0: never.",
                                                               min=0)] = 0.0,
                     backbone: Backbone = "efficientnet_lite0", weights: Weights = None,
                     out: bench.Out = Path("out/benchmark-serve.json")) -> None:

@@ -18,13 +18,13 @@ def register(app: typer.Typer) -> None:
 def sort(paths: Annotated[list[str] | None, typer.Argument(metavar="[MODEL IMAGES]", help="A file that `dmn4 fit` "
                                                            "wrote; pictures or folders.")] = None,
          into: Annotated[Path | None, typer.Option(help="Copy the pictures into a folder for each class here.")]
-         = None, link: Annotated[bool, typer.Option("--link", help="Link in place of copying.")] = False,
+         = None, link: Annotated[bool, typer.Option("--link", help="Link instead of copying.")] = False,
          reject: Annotated[str | None, typer.Option("--reject", metavar="[SHARE]", help="As in `dmn4 predict`.")]
-         = None, watch: Annotated[Path | None, typer.Option(help="Go on with what arrives in this folder, until "
+         = None, watch: Annotated[Path | None, typer.Option(help="Continue with what arrives in this folder, until "
                                                             "Ctrl-C.")] = None,
          undo: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Undo the last run of sorting into this "
                                                    "folder; what you changed since stays.")] = None) -> None:
-    """Copy pictures into a folder for each class, or undo the last time that this was done."""
+    """Copy pictures into a folder for each class, or undo the last run."""
     from dmn4.sorting.undo import undo_last_run
 
     if undo is not None:

@@ -42,11 +42,12 @@ def opened(place: str | None, files: str | None) -> "Iterator[Store]":
 
 
 @tokens.command("add", epilog="Example: dmn4 token add ann --store classifiers/")
-def add(name: str, store: StorePlace = None, files: FilesPlace = None,
-        admin: Annotated[bool, typer.Option("--admin", help="May do everything with every classifier.")] = False,
-        classifiers: Annotated[int | None, typer.Option(help="The most it may keep.", min=0)] = None,
-        pictures: Annotated[int | None, typer.Option(help="The most it may keep, in all.", min=0)] = None,
-        megabytes: Annotated[int | None, typer.Option(help="The most it may keep, all revisions.", min=0)] = None,
+def add(name: Annotated[str, typer.Argument(help="Who will use the token.")],
+        store: StorePlace = None, files: FilesPlace = None,
+        admin: Annotated[bool, typer.Option("--admin", help="It may do everything with every classifier.")] = False,
+        classifiers: Annotated[int | None, typer.Option(help="Most classifiers that it may keep.", min=0)] = None,
+        pictures: Annotated[int | None, typer.Option(help="Most pictures that it may keep.", min=0)] = None,
+        megabytes: Annotated[int | None, typer.Option(help="Most megabytes that it may keep.", min=0)] = None,
         ) -> None:
     """Make a token. It is shown once: only a hash of it is stored."""
     with opened(store, files) as kept:
@@ -58,7 +59,7 @@ def add(name: str, store: StorePlace = None, files: FilesPlace = None,
 
 @tokens.command("list", epilog="Example: dmn4 token list --store classifiers/")
 def list_tokens(store: StorePlace = None, files: FilesPlace = None) -> None:
-    """All tokens by name, as a table with tabs."""
+    """List all tokens by name, as a table with tabs."""
     with opened(store, files) as kept:
         for token in kept.tokens.all():
             state = "admin" if token.admin else "user"
@@ -66,16 +67,18 @@ def list_tokens(store: StorePlace = None, files: FilesPlace = None) -> None:
 
 
 @tokens.command("revoke", epilog="Example: dmn4 token revoke ann --store classifiers/")
-def revoke(name: str, store: StorePlace = None, files: FilesPlace = None) -> None:
-    """Make a token worthless from the next request on. Its classifiers stay; admins can reach them."""
+def revoke(name: Annotated[str, typer.Argument(help="As in `dmn4 token list`.")],
+           store: StorePlace = None, files: FilesPlace = None) -> None:
+    """Revoke a token, from the next request on. Its classifiers stay; admins can reach them."""
     with opened(store, files) as kept:
         kept.tokens.revoke(name)
         note(kept, f"token {name} revoked")
 
 
 @keeping.command("backup", epilog="Example: dmn4 store backup today.zip --store classifiers/")
-def backup(out: Path, store: StorePlace = None, files: FilesPlace = None) -> None:
-    """Write everything to one zip file, also while services use the store."""
+def backup(out: Annotated[Path, typer.Argument(help="The zip file to write.")],
+           store: StorePlace = None, files: FilesPlace = None) -> None:
+    """Back up a store to one zip file, even while services use it."""
     with opened(store, files) as kept:
         from dmn4.web.store.backup import backup as run
 
@@ -83,8 +86,9 @@ def backup(out: Path, store: StorePlace = None, files: FilesPlace = None) -> Non
 
 
 @keeping.command("restore", epilog="Example: dmn4 store restore today.zip --store postgresql://... --files s3://...")
-def restore(source: Annotated[Path, typer.Argument(exists=True, dir_okay=False)], store: StorePlace = None,
-            files: FilesPlace = None) -> None:
+def restore(source: Annotated[Path, typer.Argument(exists=True, dir_okay=False,
+                                                    help="A zip file of `dmn4 store backup`.")],
+            store: StorePlace = None, files: FilesPlace = None) -> None:
     """Fill an empty store of any kind from a backup."""
     with opened(store, files) as kept:
         from dmn4.web.store.backup import restore as run
@@ -94,7 +98,7 @@ def restore(source: Annotated[Path, typer.Argument(exists=True, dir_okay=False)]
 
 @keeping.command("check", epilog="Example: dmn4 store check --store classifiers/")
 def check(store: StorePlace = None, files: FilesPlace = None,
-          repair: Annotated[bool, typer.Option("--repair", help="Remove files that belong to nothing.")] = False,
+          repair: Annotated[bool, typer.Option("--repair", help="Remove files that belong to no classifier.")] = False,
           ) -> None:
     """Compare every file with its checksum; exit code 1 if something is wrong."""
     with opened(store, files) as kept:
@@ -110,8 +114,8 @@ def check(store: StorePlace = None, files: FilesPlace = None,
 
 @keeping.command("log", epilog="Example: dmn4 store log --store classifiers/")
 def log(store: StorePlace = None, files: FilesPlace = None,
-        lines: Annotated[int, typer.Option(help="How many.", min=1)] = 50) -> None:
-    """The newest changes: when, who, from where, which classifier, what; as a table with tabs."""
+        lines: Annotated[int, typer.Option(help="How many lines.", min=1)] = 50) -> None:
+    """List the newest changes as a table with tabs: when, who, from where, which classifier, what."""
     with opened(store, files) as kept:
         for line in reversed(kept.log(lines)):
             words = (shown(line["time"]), line["who"], line["address"], line["classifier"], line["what"])

@@ -19,22 +19,27 @@ def commands(group: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ..
     """Every command below a group, with the words that call it."""
     for name, command in group.commands.items():
         below = (*words, name)
-        yield from commands(command, below) if hasattr(command, "commands") else [(below, command)]
+        if not hasattr(command, "commands") or command.invoke_without_command:
+            yield below, command
+        if hasattr(command, "commands"):
+            yield from commands(command, below)
 
 
 def page(words: tuple[str, ...], command: Any) -> str:
     """What the command does, an example, its arguments, and its options in their groups."""
     about, example = split_example(f"{command.help}\n\n{command.epilog or ''}")
-    arguments = [one for one in command.params if one.param_type_name == "argument"]
-    options = [one for one in command.params if one.param_type_name == "option" and one.name != "help"]
+    arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
+    options = [parameter for parameter in command.params
+               if parameter.param_type_name == "option" and parameter.name != "help"]
     usage = " ".join([*words, *map(argument_name, arguments), "[OPTIONS]"])
     parts = [f"# {' '.join(words)}", about, f"```text\n{usage}\n```"]
     if example:
         parts.append(f"Example:\n\n```bash\n{example}\n```")
     if arguments:
-        parts.append(table("Argument", [(f"`{argument_name(one)}`", one.help or "") for one in arguments]))
-    for panel in dict.fromkeys(one.rich_help_panel for one in options):
-        rows = [(option_names(one), described(one)) for one in options if one.rich_help_panel == panel]
+        rows = [(f"`{argument_name(argument)}`", described(argument)) for argument in arguments]
+        parts.append(table("Argument", rows))
+    for panel in dict.fromkeys(option.rich_help_panel for option in options):
+        rows = [(option_names(option), described(option)) for option in options if option.rich_help_panel == panel]
         parts += [f"## {panel or 'Options'}", table("Option", rows)]
     return "\n\n".join(parts) + "\n"
 
@@ -63,8 +68,9 @@ def option_names(option: Any) -> str:
 
 
 def described(option: Any) -> str:
-    """The help of an option, and its default if it has one that says something."""
-    text = escaped(re.sub(r"\[/?\w+\]", "", option.help or "")).rstrip(".")
+    """The help of an option or argument as a sentence, and its default if it has one that says something."""
+    text = escaped(option.help).removesuffix(".")
+    text = f"{text[0].upper()}{text[1:]}"
     default = option.default
     if default in (None, False, "", ()) or callable(default):
         return text + "."
