@@ -11,6 +11,7 @@ from torch import Tensor
 from .descriptors import unit
 from .vectors import class_means
 
+AT_ONCE = 4096                                                # rows of a product in float32
 FEW = 10                                                      # pictures, of those tried 0 to 40: docs/evidence.md
 
 
@@ -59,15 +60,17 @@ def fit_head(means: Tensor, labels: Tensor, blocks: list[int], prior: float) -> 
     a channel: linear discriminants whose covariance is that of the n - N rows and of p pseudo-rows of equal variance.
     Directions are taken from the mean of all classes, but from a few pictures that is a poor guess: it counts as if FEW
     more pictures had a mean of zero. With one shot this is the nearest class mean. The cost grows with n; the largest
-    system has C unknowns.
+    system has C unknowns. Of many rows the largest matrices are float32, and sums of them float64.
     """
     centre = class_means(means, labels).mean(0) * len(means) / (len(means) + FEW)         # (C,)
-    rows = block_unit(means - centre, blocks).double()                                    # (n, C)
-    shift = class_means(rows, labels).mean(0)                                             # (C,)
-    rows = rows - shift
+    rows = block_unit(means - centre, blocks)                                             # (n, C)
+    if len(rows) < rows.shape[1]:
+        rows = rows.double()
     middles = class_means(rows, labels)                                                   # (N, C)
+    shift = middles.double().mean(0)                                                      # (C,)
+    variance = rows.var(0, correction=0).double().mean().clamp_min(1e-12)                 # ()
     residuals = rows - middles[labels]                                                    # (n, C)
-    variance = (rows - rows.mean(0)).square().mean().clamp_min(1e-12)                     # ()
+    middles = middles.double() - shift
     grown = (len(rows) - len(middles)) / prior + 1
     weight = grown * whitened(middles, residuals, prior * variance)                       # (N, C)
     bias = -((middles / 2 + shift) * weight).sum(1)                                       # (N,)
@@ -78,7 +81,8 @@ def whitened(rows: Tensor, residuals: Tensor, ridge: Tensor) -> Tensor:
     """Rows times (I + R'R / ridge)^-1, by the smaller of two systems: (N, C), (n, C), () -> (N, C)."""
     count, channels = residuals.shape
     if count >= channels:
-        system = residuals.T @ residuals / ridge + torch.eye(channels).to(rows)           # (C, C)
+        squares = sum((part.T @ part).to(rows) for part in residuals.split(AT_ONCE))      # (C, C)
+        system = squares / ridge + torch.eye(channels).to(rows)                           # (C, C)
         whole: Tensor = torch.linalg.solve(system, rows, left=False)
         return whole
     system = residuals @ residuals.T + ridge * torch.eye(count).to(rows)                  # (n, n)
