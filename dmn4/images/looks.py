@@ -41,9 +41,14 @@ def check_images(images: Iterable[Source]) -> None:
 def read_pixels(sources: Sequence[Source], transform: Transform) -> Tensor:
     """The pictures at the size the transform starts from, read in parallel: bytes (B, h, w, 3)."""
     size = transform.stored_size
+
+    def read(source: Source) -> np.ndarray:
+        return resize_image(read_image(source, size), size)
+
+    if len(sources) == 1:                                     # threads would take longer to start than it takes to read
+        return torch.from_numpy(read(sources[0])[None])
     with ThreadPoolExecutor(max_workers=4) as readers:
-        pixels = list(readers.map(lambda source: resize_image(read_image(source, size), size), sources))
-    return torch.from_numpy(np.stack(pixels))
+        return torch.from_numpy(np.stack(list(readers.map(read, sources))))
 
 
 def view(transform: Transform, kind: str) -> Callable[..., Tensor]:
