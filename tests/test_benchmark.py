@@ -10,6 +10,7 @@ import torch
 
 from dmn4.benchmark import evaluation, heads, ratios
 from dmn4.benchmark.bulk import Rates
+from dmn4.benchmark.classes import benchmark_classes
 from dmn4.benchmark.heads import Case, benchmark_heads
 from dmn4.benchmark.race import Figures, busy_share, peak_memory, race
 from dmn4.benchmark.service import Load
@@ -18,7 +19,7 @@ from dmn4.data.samples import draw_clutter
 from dmn4.episodes.scoring import right_shares
 from dmn4.evaluation.contenders import load_trained
 from dmn4.evaluation.split import EmbeddedSplit
-from dmn4.files import write_json
+from dmn4.files import read_json, write_json
 from dmn4.methods import METHODS, build_method
 
 
@@ -155,3 +156,14 @@ def test_all_benchmarks_become_ratios_to_their_floors(tmp_path, monkeypatch):
         "scores": {"dmn4, conv4 5-way 1-shot": 1.2}, "training step": {"dmn4, conv4 5-way 1-shot": 1.7},
         "evaluation": {"dmn4 1-shot": 1.04}, "answer": {"1,000 classes": 1.1}, "many pictures": {"predict_many": 1.5},
         "service": {"predictions": 1.5}}
+
+
+def test_classifiers_of_few_and_of_many_classes_are_learnt_kept_and_asked(tmp_path):
+    costs = benchmark_classes([3, 14], 1, tmp_path / "classes.json")
+    assert read_json(tmp_path / "classes.json")["classes"] == costs
+    few, many = costs["3"], costs["14"]
+    assert many["file_mb"] > 4 * few["file_mb"]
+    for cost in costs.values():
+        assert cost["fit_ratio"] == pytest.approx(cost["fit"] / cost["embedding"])
+        assert cost["ratio"] == pytest.approx(cost["answer"] / cost["backbone"])
+        assert cost["answered_mb"] > 100
