@@ -12,7 +12,7 @@ from dmn4.images import IMAGENET
 from .base import Backbone, numbers
 from .layout import averaged
 
-MAP_SIZE = 14                                                 # docs/guides/backbones.md
+MAP_SIZE = 14                                                 # docs/results/networks.md
 Colour = tuple[float, float, float]
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ..backbones import BACKBONES, build_backbone
 from ..backbones.base import Backbone
-from ..backbones.efficientnet import FORMS
+from ..backbones.efficientnet import FORMS, EfficientNetLite
 from ..backbones.loading import PACKAGED, shipped_weights, usual_transform
 from ..backbones.named import KINDS, OWN, build_outside, is_outside
 from ..backbones.outside import OutsideBackbone
@@ -89,7 +89,8 @@ def assemble(method: str, backbone: str | nn.Module, weights: str | Path | None 
                          "`dmn4 train` trained with it, or choose a method without such layers, dmn4 for instance")
     transform = loaded.transform.scaled_to(image_size or loaded.transform.size)
     backbone = loaded.backbone.eval()
-    return Parts(backbone, frozen(backbone), transform, chosen.eval(), method, options, loaded.packaged)
+    return Parts(backbone, frozen(backbone), transform, suited(chosen.eval(), backbone), method, options,
+                 loaded.packaged)
 
 
 def rebuild(about: Composition, tensors: Mapping[str, Tensor], backbone: nn.Module | None, source: str) -> Parts:
@@ -107,8 +108,8 @@ def rebuild(about: Composition, tensors: Mapping[str, Tensor], backbone: nn.Modu
                          f"(their sha256 began {facts.sha256[:12]}): get the same ones, or fit again")
     method = build_method(about.method, channels=width(network), **about.method_options)
     fill(method, part(tensors, "method."), source)
-    return Parts(network.eval(), frozen(network), Transform(**vars(about.transform)), method.eval(), about.method,
-                 dict(about.method_options), packaged)
+    return Parts(network.eval(), frozen(network), Transform(**vars(about.transform)), suited(method.eval(), network),
+                 about.method, dict(about.method_options), packaged)
 
 
 def found_again(facts: About, source: str) -> nn.Module:
@@ -139,6 +140,17 @@ def usual_options(method: str, backbone: nn.Module) -> dict[str, Any]:
     usual = {"centre": centre, "compared": getattr(backbone, "compared", 0)}
     takes = inspect.signature(METHODS[method]).parameters
     return {option: value for option, value in usual.items() if value and option in takes}
+
+
+def suited(method: Method, backbone: nn.Module) -> Method:
+    """The method without its law of temperatures where that was not measured: docs/results/map-shapes.md.
+
+    A few channels that are much larger than the rest, as transformers have them, make the scores of a linear head many
+    times smaller. There the spread of the scores tells the temperature.
+    """
+    if not isinstance(backbone, EfficientNetLite):
+        method.temperature_law = None
+    return method
 
 
 def usual_layer(method: str, name: str) -> str | None:
