@@ -7,7 +7,9 @@ import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from io import BytesIO
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -19,6 +21,7 @@ from toy_service import COLOURS, Patches, picture, running, shots
 from dmn4.classify.classifier import FewShotClassifier
 from dmn4.classify.modelfile import write_modelfile
 from dmn4.classify.pictures import Pictures
+from dmn4.web import server
 from dmn4.web.app import create_app
 from dmn4.web.guard import Guard, hostname
 from dmn4.web.limits import Limits
@@ -235,6 +238,26 @@ def endless(port):
     one.sendall(b"POST /api/models HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: multipart/form-data; boundary=b\r\n"
                 b"Content-Length: 1000000\r\n\r\n--b\r\n")
     return one
+
+
+@pytest.mark.parametrize("before", [b"", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"])
+def test_headers_that_dribble_are_cut_off_on_a_connection_new_or_used(before, monkeypatch):
+    monkeypatch.setattr(server, "HEADER_SECONDS", 0.5)
+    with running(Patches(), http=server.PatientProtocol) as address, socket.create_connection(
+            (urlsplit(address).hostname, urlsplit(address).port), timeout=20) as one:
+        one.sendall(before)
+        answer = b""
+        while before and b"alive" not in answer:
+            answer += one.recv(9999)
+        start = time.monotonic()
+        with suppress(OSError):
+            while time.monotonic() - start < 20:
+                one.sendall(b"G")
+                one.settimeout(0.05)
+                with suppress(TimeoutError):
+                    if not one.recv(9999):
+                        break
+        assert time.monotonic() - start < 20
 
 
 def test_a_body_that_hardly_moves_is_cut_off():

@@ -39,13 +39,13 @@ def picture(colour: str, seed: int = 0, size: tuple[int, int] = (40, 48)) -> byt
 
 @contextmanager
 def running(backbone: Any, *models: Path, limits: Limits | None = None,
-            store: Store | None = None) -> Iterator[str]:
+            store: Store | None = None, http: Any = "auto") -> Iterator[str]:
     """The address of a service in a thread of this process, with the classifiers of these files."""
     app = create_app(backbone, limits, store=store)
     app.state.service.pool.start()                            # the first worker takes a while; browsers do not wait
     for path in models:
         app.state.service.host(path)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", http=http))
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:

@@ -23,25 +23,52 @@ from .monitoring import LOG
 from .service import Service
 from .store import Store
 
-HEADER_SECONDS = 10.0                                         # from a connection to the end of its first headers
+HEADER_SECONDS = 10.0                                         # for the headers of a request
 
 
 class PatientProtocol(H11Protocol):
-    """HTTP for clients that begin to speak: a connection without a request is closed after a while."""
+    """HTTP for clients that come to the point: a connection on which the headers of a request take long is closed."""
+
+    patience: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Note when the connection came."""
+        """Wait for the first request."""
         super().connection_made(transport)
-        self.patience = self.loop.call_later(HEADER_SECONDS, self.lose_patience)
+        self.wait_for_headers()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came; if that does not complete the headers of a request, wait for them."""
+        super().data_received(data)
+        if self.serves:
+            self.stop_waiting()
+        else:
+            self.wait_for_headers()
+
+    @property
+    def serves(self) -> bool:
+        """Whether a request is being answered."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def wait_for_headers(self) -> None:
+        """Close the connection after a while, from the first byte that asks for nothing yet."""
+        if self.patience is None:
+            self.patience = self.loop.call_later(HEADER_SECONDS, self.lose_patience)
+
+    def stop_waiting(self) -> None:
+        """Whoever asks may wait for the answer."""
+        if self.patience is not None:
+            self.patience.cancel()
+            self.patience = None
 
     def lose_patience(self) -> None:
         """Close the connection if no request came of it."""
-        if self.cycle is None and not self.transport.is_closing():
+        self.patience = None
+        if not self.serves and not self.transport.is_closing():
             self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
-        self.patience.cancel()
+        self.stop_waiting()
         super().connection_lost(exc)
 
 
