@@ -32,7 +32,7 @@ def joined(address: str | None = None, workers: int | None = None, gpus: float =
     own = {"num_cpus": workers or cores(), "include_dashboard": False} if address is None else {"address": address}
     try:
         ray.init(**own, **quiet)
-    except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
+    except Exception as error:                                # Ray raises nearly every type there is
         text = " ".join(str(error).split())[:250]
         raise InputError(f"no Ray cluster answers at {address or 'this machine'!r}: {text}") from None
     try:
