@@ -251,6 +251,9 @@ def test_it_is_something_else_can_be_chosen(page):
     page.get_by_role("button", name="Correct it").click()
     expect(page.get_by_text("Learnt: not red. This is what it says now.")).to_be_visible()
     expect(page.locator(".ruled-out p")).to_have_text("1 picture: not red")
+    page.get_by_role("button", name="None of these").click()
+    expect(page.get_by_text("Learnt: none of these. This is what it says now.")).to_be_visible()
+    expect(page.locator(".ruled-out p")).to_have_text("2 pictures: not red, none of these")
 
 
 # ------------------------------------------------------------------------------------------------- labels and undo

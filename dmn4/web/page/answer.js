@@ -146,6 +146,7 @@ const usual = settle;
 export const settleBy = (work) => { settle = work ?? usual; };
 
 $("accept").addEventListener("click", () => settle(state.open.said.none_of_these ? null : state.open.said.label));
+$("none").addEventListener("click", () => settle(null));
 $("reject").addEventListener("click", () => {
   if ($("truth").value === NOT) settleNot();
   else if (truth()) settle(truth());

@@ -142,7 +142,6 @@ addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
-$("none").addEventListener("click", () => settle(null));
 $("skip").addEventListener("click", skip);
 $("stop").addEventListener("click", stop);
 onChange(() => { $("saving").textContent = pending.length || saving ? "Learning what you said …" : ""; });
