@@ -4,12 +4,16 @@
     python examples/photo_grid.py promises fruit ...         # none of these, sets, calibration
     python examples/photo_grid.py temperature fruit ...      # the law that probabilities start from
 
+`--shots 5` measures one number of shots, `--part 0.4` plays the first tasks of each cell.
+
 A set is a folder of class folders, or the word fruit. Every picture passes the network once; all methods see the same
 tasks of 5 classes, 20 classes and all classes. Maps stay in the cache folder, so a second run starts at the tasks.
 """
 
+import functools
 import hashlib
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -27,7 +31,12 @@ from torch import Tensor
 
 from dmn4.backbones import build_backbone
 from dmn4.backbones.runtime import frozen
-from dmn4.classify.calibration import calibrate
+from dmn4.classify.calibration import Calibration, ascending
+from dmn4.classify.classifier import FewShotClassifier
+from dmn4.classify.counterexamples import Counterexamples
+from dmn4.classify.held_out import judge_held_out
+from dmn4.classify.parts import Parts, assemble
+from dmn4.classify.pictures import Pictures
 from dmn4.classify.shots import Shots
 from dmn4.data.cache import cache_folder
 from dmn4.data.folders import ImageSet, read_folder
@@ -45,9 +54,10 @@ from dmn4.training.runs import progress
 
 COMPARED, SIZE, AT_ONCE = 320, 224, 16
 SHOTS = (1, 2, 5, 10)
-TASKS = {5: (100, 5), 20: (16, 4), 0: (5, 0)}                # ways (0: all): tasks, queries of each class (0: as fit)
+TASKS = {5: (100, 10), 20: (16, 10), 0: (5, 0)}              # ways (0: all): tasks, queries of each class (0: as fit)
 QUERIES = 200                                                 # in a task, at most
 RIVALS = ("logistic", "svm", "rfs", "nearest mean")
+FITS = ("fit", "head alone", "maximum softmax", "Mahalanobis", "nearest picture")
 
 
 class Task(NamedTuple):
@@ -113,13 +123,13 @@ SHAPES: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
     "squash": resize_image, "crop": cropped, "pad": padded, "mirror": mirrored}
 
 
-def tasks(labels: np.ndarray, ways: int, shots: int) -> Iterator[Task]:
-    """The tasks of a cell; ways 0 are all classes (there are no strangers then)."""
+def tasks(labels: np.ndarray, ways: int, shots: int, part: float = 1.0) -> Iterator[Task]:
+    """The tasks of a cell, or the first part of them; ways 0 are all classes (there are no strangers then)."""
     members = {label: np.flatnonzero(labels == label) for label in np.unique(labels)}
     count, queries = TASKS[ways]
     count = max(count, 0 if ways else QUERIES // len(members))
     queries = queries or QUERIES // len(members)
-    for number in range(count):
+    for number in range(math.ceil(part * count)):
         chance = np.random.default_rng([number, ways, shots])
         order = chance.permutation(list(members))
         chosen, others = order[: ways or len(order)], order[ways or len(order):][: ways or 0]
@@ -136,6 +146,35 @@ def tasks(labels: np.ndarray, ways: int, shots: int) -> Iterator[Task]:
 def default(maps: Tensor) -> Method:
     """The classifier's method with its usual options."""
     return build_method("dmn4-linear", channels=maps.shape[1], centre="shots", compared=COMPARED)
+
+
+@functools.cache
+def usual_parts() -> Parts:
+    """The network and the method of the default classifier."""
+    return assemble("dmn4-linear", "efficientnet_lite0")
+
+
+def shots_of(maps: Tensor, rows: Tensor, labels: Tensor) -> Shots:
+    """Some of the maps as labelled pictures."""
+    places = torch.arange(len(rows))
+    return Shots.of(maps[rows], labels, torch.zeros_like(places), places, COMPARED)
+
+
+def taught(maps: Tensor, task: Task, calibrated: bool = True) -> FewShotClassifier:
+    """The default classifier as its users have it, taught maps in place of pictures."""
+    classifier, classes = FewShotClassifier(), np.arange(int(task.labels.max()) + 1)
+    classifier.parts_, classifier.classes_, classifier.unlabelled_ = usual_parts(), classes, None
+    classifier.ruled_out_, classifier.shots_ = Counterexamples.none(), shots_of(maps, task.support, task.labels)
+    if calibrated:
+        return classifier._keep(classes, classifier.shots_, Pictures())
+    classifier.learnt_, classifier.head_, classifier.objections_ = classifier._learn(classifier.shots_)
+    return classifier
+
+
+def answers(classifier: FewShotClassifier, maps: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The scores (Q, N) of a taught classifier for some of the maps, and how well each picture fits (Q,)."""
+    asked = shots_of(maps, rows, rows).maps
+    return classifier._answer(classifier.learnt_, classifier.head_, None, asked.float(), asked.means)
 
 
 def sklearn_scores(model: LogisticRegression | LinearSVC, rows: Tensor, labels: Tensor, query: Tensor) -> Tensor:
@@ -156,11 +195,11 @@ def rivals(maps: Tensor, task: Task) -> dict[str, Tensor]:
             "nearest mean": -torch.cdist(query, middles)}
 
 
-def cells(data: Photos) -> Iterator[tuple[int, int]]:
-    """The ways and shots that a set has pictures for."""
+def cells(data: Photos, wanted: Sequence[int] | None = None) -> Iterator[tuple[int, int]]:
+    """The ways and shots that a set has pictures for; of the `wanted` shots, if any are named."""
     classes, fewest = len(np.unique(data.labels)), int(np.bincount(data.labels).min())
     ways = [number for number in TASKS if number < classes and (number or classes > 5)]
-    return ((number, shots) for number in ways for shots in SHOTS if shots < fewest)
+    return ((number, shots) for number in ways for shots in wanted or SHOTS if shots < fewest)
 
 
 def ways_in_words(ways: int) -> str:
@@ -173,26 +212,27 @@ def ways_in_words(ways: int) -> str:
 app = typer.Typer(help=__doc__)
 Sets = Annotated[list[str], typer.Argument(help="Folders of class folders, or fruit.")]
 Out = Annotated[Path, typer.Option("-o", "--out", help="Folder for the table.")]
+Shown = Annotated[list[int] | None, typer.Option("--shots", help="Only these numbers of shots.")]
+Part = Annotated[float, typer.Option(help="Only this share of the tasks, the first ones.")]
 
 
 @app.command()
 @torch.inference_mode()
-def accuracy(sets: Sets, out: Out = Path("defaults")) -> None:
+def accuracy(sets: Sets, out: Out = Path("defaults"), shots: Shown = None, part: Part = 1.0) -> None:
     """Accuracy of the default beside four rivals, with the paired difference from the best of them in each cell."""
     rows, gains = [], {}
     for data in map(photos, sets):
-        for ways, shots in cells(data):
+        for ways, each in cells(data, shots):
             right: dict[str, list[float]] = {}
-            for task in tasks(data.labels, ways, shots):
-                maps = data.maps
-                scores = {"dmn4-linear": default(maps)(maps[task.support].float(), task.labels,
-                                                       maps[task.query].float()), **rivals(maps, task)}
+            for task in tasks(data.labels, ways, each, part):
+                ours = answers(taught(data.maps, task, calibrated=False), data.maps, task.query)[0]
+                scores = {"dmn4-linear": ours, **rivals(data.maps, task)}
                 for name, score in scores.items():
                     right.setdefault(name, []).append(float((score.argmax(1) == task.truth).double().mean()))
-            values = {name: np.array(each) for name, each in right.items()}
+            values = {name: np.array(shares) for name, shares in right.items()}
             best = max(RIVALS, key=lambda name, values=values: values[name].mean())
             gains.setdefault(ways, []).append(100 * float((values["dmn4-linear"] - values[best]).mean()))
-            rows.append(f"| {data.name} | {ways_in_words(ways)} | {shots} | "
+            rows.append(f"| {data.name} | {ways_in_words(ways)} | {each} | "
                         + " | ".join(str(accuracy_of(values[name][None])) for name in ("dmn4-linear", *RIVALS))
                         + f" | {best}: {paired_difference(values['dmn4-linear'], values[best])} |")
             print(rows[-1], flush=True)
@@ -202,74 +242,87 @@ def accuracy(sets: Sets, out: Out = Path("defaults")) -> None:
                                    f"Mean difference from the best of the four in each cell: {mean}."])
 
 
-def fits(head: LinearHead, shots: Shots, rows: Tensor) -> dict[str, np.ndarray]:
-    """What might tell known pictures from strangers, each larger for known ones: means (Q, C) -> name: (Q,)."""
-    scores = head.scores(rows)
-    support, asked = shots.maps.means[:, :COMPARED], rows[:, :COMPARED]
+def fits(head: LinearHead, shots: Shots, means: Tensor, fit: Tensor) -> Tensor:
+    """What might tell known pictures from strangers, larger for known ones: means (Q, C), fit (Q,) -> (Q, FITS)."""
+    scores = head.scores(means)
+    support, asked = shots.maps.means[:, :COMPARED], means[:, :COMPARED]
     middles = class_means(support, shots.labels)                                              # (N, c)
     within = OAS(assume_centered=True).fit((support - middles[shots.labels]).numpy())
     distances = np.stack([within.mahalanobis((asked - middle).numpy()) for middle in middles])    # (N, Q)
     cosines = F.normalize(asked, dim=1) @ F.normalize(support, dim=1).T                       # (Q, n)
-    return {"largest score": scores.amax(1).numpy(), "maximum softmax": scores.mul(20).softmax(1).amax(1).numpy(),
-            "Mahalanobis": -distances.min(0), "nearest picture": cosines.amax(1).numpy()}
+    return torch.stack([fit, scores.amax(1), scores.mul(20).softmax(1).amax(1),
+                        torch.from_numpy(-distances.min(0)).float(), cosines.amax(1)], dim=1)
 
 
 @app.command()
 @torch.inference_mode()
-def promises(sets: Sets, out: Out = Path("defaults"), share: float = 0.1, coverage: float = 0.9) -> None:
+def promises(sets: Sets, out: Out = Path("defaults"), share: float = 0.1, coverage: float = 0.9, shots: Shown = None,
+             part: Part = 1.0) -> None:
     """What refusing a share, sets of a coverage and probabilities give on fresh pictures."""
-    lines = []
+    kept, told = [], []
     for data in map(photos, sets):
-        for ways, shots in cells(data):
-            sums: dict[str, list[float]] = {}
-            sure: list[np.ndarray] = []
-            for task in tasks(data.labels, ways, shots):
-                measures, pairs = one_promise(data.maps, task, share, coverage)
-                sure.append(pairs)
-                for name, value in measures.items():
-                    sums.setdefault(name, []).append(value)
+        for ways, each in cells(data, shots):
+            played = tasks(data.labels, ways, each, part)
+            measured = [one_promise(data.maps, task, share, coverage) for task in played]
+            promise, none, sure = zip(*measured, strict=True)
             error = calibration_error(*np.concatenate(sure, axis=1))
-            means = {name: np.mean(each) for name, each in sums.items()}
-            lines.append(f"| {data.name} | {ways_in_words(ways)} | {shots} | "
-                         + " | ".join("" if value != value else f"{value:.1f}" for value in means.values())
-                         + f" | {error:.1f} |")
-            print(lines[-1], flush=True)
-    names = " | ".join(means)
-    report(out / "photo-promises.md", [f"| set | ways | shots | {names} | calibration error |",
-                                       "|---" * (4 + len(means)) + "|", *lines])
+            cell = f"| {data.name} | {ways_in_words(ways)} | {each} | "
+            kept.append(cell + " | ".join(map(number, np.mean(promise, axis=0))) + f" | {error:.1f} |")
+            if ways:                                          # of all classes there are no strangers
+                told.append(cell + " | ".join(map(three, np.mean(none, axis=0))) + " |")
+            print(kept[-1], told[-1] if ways else "", flush=True)
+    report(out / "photo-promises.md", [
+        "| set | ways | shots | known refused | coverage | classes in a set | calibration error |", "|---" * 7 + "|",
+        *kept, "", "Area under the ROC curve / known pictures refused / strangers let in, by what judges it.", "",
+        f"| set | ways | shots | {' | '.join(FITS)} |", "|---" * (3 + len(FITS)) + "|", *told])
 
 
-def one_promise(maps: Tensor, task: Task, share: float, coverage: float) -> tuple[dict[str, float], np.ndarray]:
-    """The measures of one task, in percent; and confidence beside whether it was right (2, Q)."""
-    method, rows = default(maps), torch.arange(len(task.support))
-    shots = Shots.of(maps[task.support], task.labels, torch.zeros_like(rows), rows, COMPARED)
+def number(value: float) -> str:
+    """A share in percent; nothing where too few pictures were held out to promise one."""
+    return "" if value != value else f"{value:.1f}"
 
-    def judge(support: Shots, pictures: Shots) -> tuple[Tensor, Tensor]:
-        learnt = method.learn_kept(support.maps.float(), support.maps.means, support.labels)
-        head = method.head_in(learnt)
-        return method.answer_kept(learnt, pictures.maps.float(), pictures.maps.means), head.scores(
-            pictures.maps.means).amax(1)
 
-    calibration = calibrate(method, judge, shots)
-    asked = Shots.of(maps[torch.cat([task.query, task.strangers])], *[torch.zeros(1, dtype=torch.long)] * 3, COMPARED)
-    scores, fit = judge(shots, asked)
-    count = len(task.query)
-    known = calibration.known(fit)
+def three(values: np.ndarray) -> str:
+    """The numbers of one way to tell strangers."""
+    return " / ".join(number(value) or "-" for value in values)
+
+
+def one_promise(maps: Tensor, task: Task, share: float,
+                coverage: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The measures of one task in percent.
+
+    Known refused, coverage and size of a set (3,); area, known refused and strangers let in by each of FITS (FITS, 3);
+    confidence beside whether it was right (2, Q).
+    """
+    classifier, count = taught(maps, task), len(task.query)
+    calibration = classifier.calibration_
+    rows = torch.cat([task.query, task.strangers])
+    scores, fit = answers(classifier, maps, rows)
+    known = calibration.known(fit)[:count]
     chances = calibration.probabilities(scores[:count])
     held = calibration.contains(chances, coverage)
-    head = method.head_in(method.learn_kept(shots.maps.float(), shots.maps.means, shots.labels))
-    belongs = np.arange(len(fit)) < count
-    areas = {f"AUROC, {name}": 100 * roc_auc_score(belongs, values) if len(task.strangers) else np.nan
-             for name, values in fits(head, shots, asked.maps.means).items()}
     confidence, said = chances.max(1)
-    promised = calibration.rejects(share)
-    measures = {
-        "known refused": 100 * float((known[:count] <= share).double().mean()) if promised else np.nan,
-        "strangers refused": 100 * float((known[count:] <= share).double().mean())
-        if promised and len(task.strangers) else np.nan, **areas,
-        "coverage": 100 * float(held.gather(1, task.truth[:, None]).double().mean()),
-        "classes in a set": float(held.double().sum(1).mean())}
-    return measures, np.stack([confidence.numpy(), (said == task.truth).numpy()])
+    refused = float((known <= share).double().mean()) if calibration.rejects(share) else np.nan
+    promise = [100 * refused, 100 * float(held.gather(1, task.truth[:, None]).double().mean()),
+               float(held.double().sum(1).mean())]
+
+    def judge(support: Shots, pictures: Shots) -> tuple[Tensor, Tensor]:
+        learnt, head, none = classifier._learn(support)
+        found = classifier._answer(learnt, head, none, pictures.maps.float(), pictures.maps.means)
+        return found[0], fits(head, support, pictures.maps.means, found[1])
+
+    none = np.full((len(FITS), 3), np.nan)
+    if len(task.strangers):
+        judged = judge_held_out(judge, classifier.shots_)
+        asked = fits(classifier.head_, classifier.shots_, shots_of(maps, rows, rows).maps.means, fit)     # (Q, FITS)
+        belongs = np.arange(len(rows)) < count
+        for place, values in enumerate(asked.T):
+            none[place, 0] = 100 * roc_auc_score(belongs, values)
+            if judged is not None and calibration.rejects(share):
+                within = ascending(judged.fit[:, place])
+                out = Calibration(fits=within, chances=within).known(values) <= share
+                none[place, 1:] = 100 * float(out[:count].double().mean()), 100 * float((~out[count:]).double().mean())
+    return np.array(promise), none, np.stack([confidence.numpy(), (said == task.truth).numpy()])
 
 
 def calibration_error(confidence: np.ndarray, right: np.ndarray, bins: int = 10) -> float:
@@ -286,9 +339,9 @@ def temperature(sets: Sets, out: Out = Path("defaults")) -> None:
     lines, rows = [], []
     for data in map(photos, sets):
         for ways, shots in cells(data):
-            answers = [(default(data.maps)(data.maps[task.support].float(), task.labels, data.maps[task.query].float()),
-                        task.truth) for task in tasks(data.labels, ways, shots)]
-            scores, truth = (torch.cat(column) for column in zip(*answers, strict=True))
+            pairs = [(answers(taught(data.maps, task, calibrated=False), data.maps, task.query)[0], task.truth)
+                     for task in tasks(data.labels, ways, shots)]
+            scores, truth = (torch.cat(column) for column in zip(*pairs, strict=True))
             power = float(minimize_scalar(loss_at(scores.double(), truth), bounds=(-6, 3), method="bounded").x)
             number = ways or len(np.unique(data.labels))
             rows.append((power, 1.0, np.log(number), np.log(shots)))

@@ -111,6 +111,7 @@ def test_sets_by_hand():
     calibration = Calibration(fits=(0.0,) * 9, chances=(0.1, 0.3, *[0.9] * 7))
     chances = torch.tensor([[0.6, 0.2, 0.1], [0.35, 0.35, 0.3], [0.05, 0.05, 0.05]])
     assert calibration.contains(chances, 0.8).tolist() == [[True, False, False], [True, True, True], [False] * 3]
+    assert calibration.contains(chances, 0.75).tolist() == [[True, False, False], [False] * 3, [False] * 3]     # 0.6
     assert calibration.contains(chances, 0.95).all()                   # nine pictures cannot promise more than 90 %
 
 

@@ -9,6 +9,7 @@ prediction). Sets of classes are found alike.
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -60,10 +61,13 @@ class Calibration:
     def contains(self, probabilities: Tensor, coverage: float) -> Tensor:
         """The classes that hold a picture's own with this probability: (Q, N) -> bool (Q, N).
 
-        All of them, where too few pictures were held out to leave any out.
+        The limit lies between two held-out pictures where the share does. All classes, where too few pictures were
+        held out to leave any out.
         """
-        place = self.place(1 - coverage)
-        return probabilities >= (self.chances[place - 1] if place > 0 else 0.0)
+        if not self.supports(coverage):
+            return torch.ones_like(probabilities, dtype=torch.bool)
+        position = (1 - coverage) * (self.held_out + 1)                                       # counted from 1
+        return probabilities >= float(np.interp(position, range(1, self.held_out + 1), self.chances))
 
     def promise(self, share: float) -> str:
         """What refusing this share means with so many held-out pictures, in words."""
