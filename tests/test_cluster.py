@@ -80,8 +80,8 @@ def test_every_row_is_there_once_and_equal_to_the_bit_whatever_dies(cluster, hom
     events = []
 
     def disturb(rows: int, total: int) -> None:
-        if rows > 200 and not events:
-            os.kill(workers()[0], signal.SIGKILL)
+        if rows > 200 and not events and (busy := workers()):       # on a loaded machine all may be idle for a moment
+            os.kill(busy[0], signal.SIGKILL)
             events.append("a worker was killed")
         elif rows > 600 and len(events) == 1:
             cluster.remove_node(cluster.node, allow_graceful=False)
