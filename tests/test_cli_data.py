@@ -70,6 +70,15 @@ def test_prepare_writes_folders_that_are_the_same_data(photos, tmp_path):
         run("prepare", photos, "-o", tmp_path / "out")
 
 
+def test_prepare_gives_every_class_a_folder_that_is_found_again(tmp_path):
+    names, table = ["..", ".hidden", "x" * 250, "a/b"], tmp_path / "all.csv"
+    for place in range(len(names)):
+        Image.new("RGB", (12, 12), (50 * place, 0, 0)).save(tmp_path / f"{place}.png")
+    table.write_text("\n".join(["filename,label", *(f"{place}.png,{name}" for place, name in enumerate(names))]))
+    run("prepare", table, "--size", 10, "-o", tmp_path / "out")
+    assert open_dataset(tmp_path / "out", "all").counts.tolist() == [1] * len(names)
+
+
 def test_clear_frees_the_cache(photos):
     run("prepare", photos, "--size", 10)
     assert "freed 0.1 MB in" in run("clear")

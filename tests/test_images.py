@@ -19,6 +19,7 @@ from dmn4.images import (
     Crop,
     Transform,
     crop_batch,
+    files,
     find_images,
     jitter_batch,
     normalise,
@@ -100,6 +101,33 @@ def test_a_large_jpeg_that_is_cut_off_is_refused_at_any_size(huge):
     for size in (None, 224, 1):
         with pytest.raises(InputError, match="the file is truncated"):
             read_image(huge, size)
+
+
+@pytest.mark.parametrize("kind", ["RGB", "RGBA", "P", "I;16", "F", "L"])
+def test_a_very_large_picture_is_converted_in_strips_to_the_same_bytes(tmp_path, monkeypatch, kind):
+    values = np.random.default_rng(0).integers(0, 256, (90, 70, 4), dtype=np.uint8)
+    grey = {"I;16": values[:, :, 0].astype(np.uint16) * 200, "F": values[:, :, 0] / np.float32(300)}
+    image = Image.fromarray(grey[kind]) if kind in grey else Image.fromarray(values, "RGBA").convert(kind)
+    image.save(tmp_path / "a.tif")
+    whole = read_image(tmp_path / "a.tif")
+    monkeypatch.setattr(files, "LARGE", 1000)
+    monkeypatch.setattr(files, "STRIP", 1000)
+    assert np.array_equal(read_image(tmp_path / "a.tif"), whole)
+    assert np.array_equal(read_image(Image.open(tmp_path / "a.tif")), whole)
+    small = read_image(tmp_path / "a.tif", 10)                 # 70 = 3 * 2 * 10 + 10; 90 = 4 * 2 * 10 + 10
+    assert small.shape == (23, 24, 3)
+    assert np.abs(small[:22, :23].astype(int) - whole[:88, :69].reshape(22, 4, 23, 3, 3).mean((1, 3))).max() <= 1
+
+
+def test_a_jpeg_that_goes_through_its_pixels_again_and_again_is_refused(tmp_path, monkeypatch):
+    Image.effect_noise((64, 64), 50).save(tmp_path / "a.jpg", progressive=True)
+    scans = (tmp_path / "a.jpg").read_bytes().count(b"\xff\xda")
+    assert scans > 1
+    monkeypatch.setattr(files, "DECODED", scans * 64 * 64)
+    assert read_image(tmp_path / "a.jpg").shape == (64, 64, 3)
+    monkeypatch.setattr(files, "DECODED", scans * 64 * 64 - 1)
+    with pytest.raises(InputError, match=f"it goes {scans} times through its 64 x 64 pixels"):
+        read_image(tmp_path / "a.jpg")
 
 
 def test_a_picture_that_the_user_opened_is_left_as_it_was(huge):

@@ -213,6 +213,8 @@ def test_a_damaged_description_names_the_field(path, damage):
     ("pictures.ends", lambda tensor: tensor.flip(0), "do not fit together"),
     ("pictures.ends", lambda tensor: tensor + 1_000_000, "do not fit together"),
     ("pictures.ends", lambda tensor: tensor[:0], "do not fit together"),
+    ("pictures.ends", lambda tensor: tensor[-1], "'pictures.ends' has 0 sides, not 1"),
+    ("shots.means", lambda tensor: tensor[:, 0], "'shots.means' has 1 sides, not 2"),
     ("shots.image", None, "'shots.image' is not there"),
 ])
 def test_tensors_that_do_not_fit_are_named(path, name, change, message):

@@ -86,9 +86,10 @@ def test_killed_at_any_moment_the_next_run_leaves_one_copy(tmp_path, monkeypatch
 def test_a_list_that_a_crash_cut_off_or_a_stranger_wrote_does_no_harm(tmp_path):
     wren, other = picture(tmp_path / "1.jpg", "wren"), picture(tmp_path / "private" / "1.jpg", "wren")
     sort(tmp_path / "s", {wren: "robin"})
-    lines = [json.dumps({"image": str(wren), "copy": path}) for path in ("../private/1.jpg", "../1.jpg", "", "x/..")]
+    lines = [json.dumps({"image": str(wren), "copy": path}) for path in ("../private/1.jpg", "../1.jpg", "", "x/..",
+                                                                                 "/1.jpg", "./1.jpg", "x/")]
     with open(tmp_path / "s" / LIST, "a") as file:
-        file.write("\n".join([*lines, "[]", "7", '{"image": ["a"], "copy": "a/b"}', '{"image": "half']))
+        file.write("\n".join([*lines, "[]", "[" * 100_000, "7", '{"image": ["a"], "copy": "a/b"}', '{"image": "half']))
     assert sort(tmp_path / "s", {wren: "wren"}) == {"wren/1.jpg": "wren"}
     assert other.exists()
     assert sort(tmp_path / "s", {wren: "finch"}) == {"finch/1.jpg": "wren"}

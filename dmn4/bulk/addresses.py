@@ -1,5 +1,7 @@
 """Where files lie: paths of this machine and addresses of fsspec (s3://, gs://, http://); tried again, kept secret."""
 
+import errno
+import os
 import re
 import time
 from collections.abc import Callable
@@ -10,8 +12,10 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from ..errors import InputError
 from ..files import check_regular
+from ..images.files import Whole
 
 PAUSES = (0.2, 1.0)                                           # seconds before the second and the third try
+HOPELESS = (None, errno.ENAMETOOLONG, errno.ENOTDIR, errno.ELOOP)     # of what is asked for, not of the place
 URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"<>]+", re.IGNORECASE)
 SECRET = re.compile(r"x-(amz|goog|ms)-.*|s[eprstv]|sig|signature|sk(oid|tid|t|e|s|v)|spr|awsaccesskeyid|googleaccessid|"
                     r"expires|policy|key-pair-id|key|auth|.*(token|password|secret|credential|api_?key)", re.IGNORECASE)
@@ -54,7 +58,7 @@ def open_binary(address: str) -> AbstractContextManager[IO[bytes]]:
     """The file at an address, to be read."""
     if not is_remote(address):
         check_regular(Path(address))
-        return open(address, "rb")
+        return Whole(address)
     store, path = filesystem(address)
     file: IO[bytes] = store.open(path, "rb")
     return file
@@ -66,8 +70,8 @@ def fetch(address: str) -> Path | bytes:
         store, path = filesystem(address)
         content: bytes = patiently(lambda: store.cat_file(path), address)
         return content
-    if not Path(address).exists():
-        patiently(lambda: Path(address).stat(), address)
+    if not os.path.exists(address):
+        patiently(lambda: os.stat(address), address)
     return Path(address)
 
 
@@ -76,6 +80,8 @@ def patiently(read: Callable[[], Result], address: str) -> Result:
     for pause in (*PAUSES, None):
         try:
             return read()
+        except InputError:
+            raise
         except Exception as error:                            # every store has its own errors
             if pause is None or is_gone(error, address):
                 raise InputError(f"cannot read {public(address)!r}: {reason(error)}") from None
@@ -84,8 +90,11 @@ def patiently(read: Callable[[], Result], address: str) -> Result:
 
 
 def is_gone(error: Exception, address: str) -> bool:
-    """Whether a file is missing while the place it should be in is there: to try again would not help."""
-    return isinstance(error, FileNotFoundError) and (is_remote(address) or Path(address).parent.exists())
+    """Whether to try again would not help: a file is missing where its folder is there, or is itself what is wrong."""
+    if is_remote(address):
+        return isinstance(error, FileNotFoundError)
+    number = getattr(error, "errno", None)                    # None: not of the system, which may come back
+    return number in HOPELESS or (number == errno.ENOENT and Path(address).parent.exists())
 
 
 def reason(error: Exception) -> str:

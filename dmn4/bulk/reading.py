@@ -13,8 +13,9 @@ import numpy as np
 from ..errors import InputError
 from ..images import Source, describe_source, read_image, resize_image
 from ..images.files import Size
-from .addresses import PAUSES, fetch, is_remote, open_binary, reason
-from .sources import PATHS, is_picture, picture_column
+from .addresses import PAUSES, fetch, is_gone, is_remote, open_binary, reason
+from .sources import PATHS, picture_column
+from .tars import Member, picture_members
 from .units import Piece, Unit
 
 LARGEST = 1 << 28                                             # bytes of an encoded picture inside a container
@@ -107,7 +108,7 @@ def patient_stream(piece: Piece, address: str, column: str | None) -> Iterator[F
                 given += 1
             return
         except Exception as error:                            # of the store, of tarfile, of pyarrow
-            if pause is None or isinstance(error, InputError):
+            if pause is None or isinstance(error, InputError) or is_gone(error, address):
                 yield Found(piece.name, error=f"cannot read {piece.name!r}: {reason(error)}")
                 return
             time.sleep(pause)
@@ -120,9 +121,9 @@ def stream(piece: Piece, address: str, column: str | None) -> Iterator[Found]:
             yield from table_pictures(file, piece, column)
             return
         mode = "r:" if piece.stop >= 0 and not is_remote(address) else "r|*"
-        with tarfile.open(fileobj=file, mode=mode) as tar:   # type: ignore[call-overload]
+        with tarfile.open(fileobj=file, mode=mode, tarinfo=Member) as tar:   # type: ignore[call-overload]
             stop = None if piece.stop < 0 else piece.stop
-            for member in islice(filter(is_picture, tar), piece.start, stop):
+            for member in islice(picture_members(tar), piece.start, stop):
                 yield member_picture(tar, member, piece.name)
 
 

@@ -5,14 +5,15 @@ import glob
 import io
 import os
 import re
-import tarfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..data.reading import reading
 from ..errors import InputError
 from ..images import SUFFIXES, find_images, is_hidden
 from .addresses import filesystem, is_remote, open_binary, patiently, public
+from .tars import tar_parts
 from .units import CONTAINERS, MOST, Piece
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 LISTS = (".txt", ".csv", ".tsv")
 PATHS = ("path", "image", "file", "filename", "file_name", "filepath", "image_path", "url")    # columns of addresses
 CONTENTS = ("bytes", "image", "jpg", "jpeg", "png", "content", "picture")                      # columns of pictures
+DEEPEST = 3                                                   # lists that name lists
 RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")                     # shards-{0000..0146}.tar, as WebDataset writes it
 
 
@@ -36,20 +38,26 @@ class Listing:
             for address in expanded(source):
                 yield from self.within(address)
 
-    def within(self, address: str) -> Iterator[Piece]:
-        """The pieces of a file: of the files that it lists, of a container, or the picture itself."""
+    def within(self, address: str, lists: tuple[str, ...] = ()) -> Iterator[Piece]:
+        """The pieces of a file: of the files that it lists, of a container, or the picture itself.
+
+        `lists` are those that led here: one that leads back to itself has no end.
+        """
+        if len(lists) > DEEPEST:
+            raise InputError(f"{public(lists[0])!r} names lists that name lists, more than {DEEPEST} deep: name the "
+                             "pictures themselves")
         kind = address.partition("?")[0].lower() if is_remote(address) else address.lower()
         if kind.endswith(LISTS):
             for line in listed(address, self.column):
-                yield from self.within(line)
+                yield from self.within(line, (*lists, address))
         elif kind.endswith(".parquet"):
-            yield from self.of_table(address)
+            yield from self.of_table(address, lists)
         elif kind.endswith(CONTAINERS):
             yield from self.parts(address, tar_parts(address))
         else:
             yield from self.parts(address, [(0, -1)])
 
-    def of_table(self, address: str) -> Iterator[Piece]:
+    def of_table(self, address: str, lists: tuple[str, ...]) -> Iterator[Piece]:
         """The pieces of a Parquet file: its row groups, or the files that it names."""
         import pyarrow.parquet as pq
 
@@ -62,8 +70,8 @@ class Listing:
         if picture_column(schema, self.column):
             yield from self.parts(address, ranges(counts))
             return
-        for line in paths_of_table(address, path_column(schema.names, self.column, address)):
-            yield from self.within(line)
+        for line in paths_of_table(address, text_column(schema, self.column, address)):
+            yield from self.within(line, (*lists, address))
 
     def parts(self, address: str, bounds: Iterable[tuple[int, int]]) -> Iterator[Piece]:
         """These parts of a file."""
@@ -127,12 +135,13 @@ def remote_files(address: str) -> list[str]:
 def listed(address: str, column: str | None) -> Iterator[str]:
     """The addresses in a text file, one a line, or in a column of a CSV file; relative ones start from its folder."""
     text = patiently(lambda: _text(address), address)
-    if address.partition("?")[0].lower().endswith(".txt"):
-        lines: Iterable[str] = (line.strip() for line in text.splitlines())
-    else:
-        rows = csv.DictReader(io.StringIO(text, newline=""), delimiter="\t" if ".tsv" in address.lower() else ",")
-        chosen = path_column(list(rows.fieldnames or ()), column, address)
-        lines = (row[chosen] or "" for row in rows)
+    with reading(public(address)):
+        if address.partition("?")[0].lower().endswith(".txt"):
+            lines = [line.strip() for line in text.splitlines()]
+        else:
+            rows = csv.DictReader(io.StringIO(text, newline=""), delimiter="\t" if ".tsv" in address.lower() else ",")
+            chosen = path_column(list(rows.fieldnames or ()), column, address)
+            lines = [row[chosen] or "" for row in rows]
     return (beside(address, line) for line in lines if line and not line.startswith("#"))
 
 
@@ -145,7 +154,7 @@ def paths_of_table(address: str, column: str) -> Iterator[str]:
     """The addresses in a column of a Parquet file."""
     import pyarrow.parquet as pq
 
-    with open_binary(address) as file:
+    with reading(public(address)), open_binary(address) as file:
         for batch in pq.ParquetFile(file).iter_batches(columns=[column]):
             yield from (beside(address, str(line)) for line in batch[0].to_pylist() if line)
 
@@ -160,15 +169,29 @@ def beside(table: str, line: str) -> str:
 
 def path_column(names: Sequence[str], wanted: str | None, address: str) -> str:
     """Which column of a table holds addresses."""
+    known = " ".join(", ".join(names).split())[:500]
     if wanted is not None:
         if wanted not in names:
-            raise InputError(f"{public(address)!r} has no column {wanted!r}; it has {', '.join(names)}")
+            raise InputError(f"{public(address)!r} has no column {wanted!r}; it has {known}")
         return wanted
     chosen = [name for name in PATHS if name in names] or (list(names) if len(names) == 1 else [])
     if not chosen:
         raise InputError(f"which column of {public(address)!r} names the pictures? Say --column NAME, one of "
-                         f"{', '.join(names)}")
+                         f"{known}")
     return chosen[0]
+
+
+def text_column(schema: "pa.Schema", wanted: str | None, address: str) -> str:
+    """Which column of a Parquet file holds addresses; one of anything but text is refused."""
+    import pyarrow.types as types
+
+    chosen = path_column(schema.names, wanted, address)
+    kind = schema.field(chosen).type
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    if not (types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)):
+        raise InputError(f"the column {chosen!r} of {public(address)!r} is {kind}; the paths of pictures are text, and "
+                         "pictures are bytes")
+    return chosen
 
 
 def picture_column(schema: "pa.Schema", wanted: str | None) -> str | None:
@@ -202,21 +225,3 @@ def ranges(counts: Sequence[int], most: int = MOST) -> Iterator[tuple[int, int]]
         rows += count
     if rows:
         yield start, len(counts)
-
-
-def tar_parts(address: str) -> list[tuple[int, int]]:
-    """Parts of a tar by the number of their members; a compressed or remote one is read in one go."""
-    if is_remote(address) or not address.lower().endswith(".tar"):
-        return [(0, -1)]
-    try:
-        with tarfile.open(address, "r:") as tar:
-            count = sum(is_picture(member) for member in tar)
-    except (OSError, tarfile.TarError):
-        return [(0, -1)]                                      # who reads it says what is wrong
-    return [(start, min(start + MOST, count)) for start in range(0, count, MOST)]
-
-
-def is_picture(member: tarfile.TarInfo) -> bool:
-    """Whether a member of a tar is a picture by its name."""
-    return (member.isfile() and member.name.lower().endswith(SUFFIXES)
-            and not any(is_hidden(part) for part in member.name.removeprefix("./").split("/")))

@@ -16,9 +16,9 @@ from .pictures import Pictures
 from .shots import Shots
 
 FINITE = {"shots.means", "unlabelled"}                        # the maps are checked when they are read
-KINDS = {"shots.patches": torch.float16, "shots.means": torch.float32, "pictures.bytes": torch.uint8,
-         "pictures.ends": torch.int64, "shots.labels": torch.int64, "shots.look": torch.int64,
-         "shots.image": torch.int64}
+KINDS = {"shots.patches": (torch.float16, 4), "shots.means": (torch.float32, 2), "pictures.bytes": (torch.uint8, 1),
+         "pictures.ends": (torch.int64, 1), "shots.labels": (torch.int64, 1), "shots.look": (torch.int64, 1),
+         "shots.image": (torch.int64, 1)}                     # numbers of this type, and how many sides they have
 
 
 class Contents(NamedTuple):
@@ -59,12 +59,15 @@ def contents(tensors: Mapping[str, Tensor], ways: int, source: str) -> Contents:
     Older files hold maps channel by channel, and the oldest no means: all maps are read then.
     """
     tensors = {**tensors, **renewed(tensors)}
-    for name, kind in KINDS.items():
+    for name, (kind, sides) in KINDS.items():
         if name not in tensors:
             raise InputError(f"cannot read model file {source}: the tensor {name!r} is not there")
         if tensors[name].dtype != kind:
             raise InputError(f"cannot read model file {source}: the tensor {name!r} is {tensors[name].dtype}, "
                              f"not {kind}")
+        if tensors[name].ndim != sides:
+            raise InputError(f"cannot read model file {source}: the tensor {name!r} has {tensors[name].ndim} sides, "
+                             f"not {sides}")
     head = head_of(tensors, ways, source)
     for name in FINITE & tensors.keys():
         if not tensors[name].isfinite().all():
@@ -73,8 +76,7 @@ def contents(tensors: Mapping[str, Tensor], ways: int, source: str) -> Contents:
     labels, look, image = tensors["shots.labels"], tensors["shots.look"], tensors["shots.image"]
     ends, unlabelled = tensors["pictures.ends"], tensors.get("unlabelled")
     pictures = len(ends)
-    fits = (patches.ndim == 4 and 0 not in patches.shape and len(means) == len(patches)
-            and means.ndim == 2 and means.shape[1] >= patches.shape[3]
+    fits = (0 not in patches.shape and len(means) == len(patches) and means.shape[1] >= patches.shape[3]
             and all(column.shape == patches.shape[:1] for column in (labels, look, image))
             and within(labels, ways) and within(look, len(LOOKS)) and within(image, pictures)
             and bool(labels[look == 0].bincount(minlength=ways).all())
@@ -95,7 +97,7 @@ def ruled_out_of(tensors: Mapping[str, Tensor], ways: int, source: str) -> Count
     means, labels, joined, ends = (tensors.get(f"ruled_out.{name}", torch.empty(0))
                                    for name in ("means", "labels", "bytes", "ends"))
     kinds = [part.dtype for part in (means, labels, joined, ends)]
-    fits = (kinds == [torch.float32, torch.int64, torch.uint8, torch.int64] and labels.ndim == 1
+    fits = (kinds == [torch.float32, torch.int64, torch.uint8, torch.int64] and labels.ndim == ends.ndim == 1
             and len(labels) == len(ends) and means.shape == (len(labels), tensors["shots.means"].shape[1])
             and within(labels - ALL, ways - ALL) and bool(means.isfinite().all()) and joined.ndim == 1
             and ascending(ends, joined))
@@ -106,7 +108,7 @@ def ruled_out_of(tensors: Mapping[str, Tensor], ways: int, source: str) -> Count
 
 def ascending(ends: Tensor, joined: Tensor) -> bool:
     """Whether pictures that end at these places lie one after the other in the bytes."""
-    return (ends.ndim == 1 and len(ends) > 0 and int(ends.diff(prepend=ends.new_zeros(1)).min()) >= 0
+    return (len(ends) > 0 and int(ends.diff(prepend=ends.new_zeros(1)).min()) >= 0
             and int(ends[-1]) <= len(joined))
 
 

@@ -3,6 +3,7 @@
 import io
 import os
 import sys
+import warnings
 from typing import Annotated
 
 import typer
@@ -48,6 +49,7 @@ def main(arguments: list[str] | None = None) -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")    # read when torch loads: see examples/measure_waiting.py
     if isinstance(sys.stdout, io.TextIOWrapper):                   # a name that the terminal cannot show is no mistake
         sys.stdout.reconfigure(errors="backslashreplace")
+    warnings.filterwarnings("ignore", module=photos.ODDITIES)
     try:
         arguments = with_values(sys.argv[1:] if arguments is None else arguments)
         code = app(args=arguments, standalone_mode=False)          # typer turns Ctrl-C into this number

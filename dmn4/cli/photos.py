@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that `dmn4 fit` wrote.")]
 Item = TypeVar("Item")
+ODDITIES = r"PIL\."                                           # warns of odd metadata: the picture is read all the same
 
 
 def register(app: typer.Typer) -> None:
@@ -152,7 +153,7 @@ def predict(model: Annotated[str, typer.Argument(metavar="MODEL", help="A file t
                          "--parquet FILE")
     if report is not None and resume:
         raise InputError("--report shows the pictures of one run: leave out --resume, or write it when the run is done")
-    paths = files.gather([Path(image) for image in images]) if images else []
+    paths = files.gather(images) if images else []
     arriving = files.arrivals(existing_folder(watch)) if watch else iter(())
     name = predictions.model_name(Path(model), share) if csv else ""
     table = predictions.Table(csv, name, resume, retry_errors)
@@ -247,5 +248,6 @@ def plain_warnings() -> Iterator[None]:
     """Inside, a warning is one line without file and line number."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
+        warnings.filterwarnings("ignore", module=ODDITIES)
         warnings.showwarning = lambda message, *rest, **more: note(f"warning: {message}")
         yield

@@ -1,6 +1,7 @@
 """Labels as labelling tools export them: Label Studio (JSON), FiftyOne (JSON), CVAT for images (XML); and tables."""
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,4 +91,4 @@ def find_picture(name: str, table: Path) -> Path | None:
     folders = [Path(), *(table.parent / folder for folder in BESIDE)]
     places = (folder / (one + suffix) for one in dict.fromkeys(filter(None, names)) for folder in folders
               for suffix in ("", *SUFFIXES))
-    return next((place for place in places if place.is_file()), None)
+    return next((place for place in places if os.path.isfile(place)), None)

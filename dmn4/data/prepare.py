@@ -62,14 +62,14 @@ def claim(out: Path, size: int) -> Mark:
 
 def write_folders(images: ImageSet, out: Path) -> None:
     """The pictures as out/class/0001.png; a folder has its name once it is complete, and is then left alone."""
-    names = [re.sub(r"[/\\\\\0]", "_", name) for name in images.classes]
+    names = [re.sub(r"[/\\\\\0]|^\.|^$", "_", name) for name in images.classes]    # what begins with . is passed over
     if len(set(names)) < len(names):
         raise InputError(f"two classes of {images.name} would have the same folder in {str(out)!r}")
     for label, name in enumerate(names):
         folder = out / name
         if folder.is_dir():
             continue
-        draft = folder.with_name(f".{folder.name}.partial")
+        draft = out / f".{label}.partial"                     # short: the name itself may be as long as can be
         draft.mkdir(parents=True, exist_ok=True)
         for number, row in enumerate((images.labels == label).nonzero()[0]):
             Image.fromarray(images.pixels[row]).save(draft / f"{number:05d}.png")

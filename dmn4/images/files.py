@@ -3,8 +3,10 @@
 import hashlib
 import io
 import os
+import threading
 import warnings
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -17,6 +19,9 @@ from dmn4.errors import InputError
 SUFFIXES = (".jpg", ".jpeg", ".jpe", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")            # no other decoder of Pillow is run
 PIXEL_LIMIT = 89_478_485                                           # Pillow's own guard against decompression bombs
+LARGE = 1 << 24                                                    # pixels, above which one is converted at a time
+STRIP = 1 << 22                                                    # pixels of a large one converted at once
+DECODED = 30 * PIXEL_LIMIT                                         # pixels that all scans of a JPEG may go through
 SPARE = 2                                                          # times the size asked for, kept for a good scaling
 MUCH = 1 << 20                                                     # bytes to read at once
 DIGEST = 16                                                        # bytes of a picture's digest
@@ -38,6 +43,7 @@ class Cut(NamedTuple):
     width: int
 
 
+_one_large = threading.Lock()                                      # threads that read would else need gigabytes
 Size: TypeAlias = int | tuple[int, int] | Cut                      # a number is the side of a square
 Source: TypeAlias = str | Path | bytes | np.ndarray | Image.Image | Crop
 
@@ -97,7 +103,8 @@ def read_image(source: Source, size: Size | None = None) -> np.ndarray:
 
     Of several frames the first counts. Where the picture is to be scaled to `size` (h, w, or the side of a square)
     anyway, a JPEG far larger is decoded at a half, a quarter or an eighth of its sides, never below twice that size:
-    twelve megapixels take a quarter of the time. What cannot be read is an InputError that names the path.
+    twelve megapixels take a quarter of the time. Any other picture of more than LARGE pixels is made smaller in the
+    same way, a strip at a time. What cannot be read is an InputError that names the path.
     """
     name = describe_source(source)
     if isinstance(source, np.ndarray):
@@ -123,7 +130,8 @@ def _decode(source: str | Path | bytes | Image.Image | Crop, size: int | None = 
         _check_file(Path(source))
     with io.BytesIO(source) if isinstance(source, bytes) else Whole(source) as file, \
             Image.open(file, formats=FORMATS) as image:
-        return _pixels(image, size)
+        _check_scans(image, file)
+        return _pixels(image, size, own=True)
 
 
 class Whole(io.BufferedReader):
@@ -154,8 +162,22 @@ def _reason(error: Exception) -> str:
     return "the file is truncated" if "truncated" in text.lower() else text
 
 
-def _pixels(image: Image.Image, size: int | None = None) -> np.ndarray:
-    """An open picture as RGB bytes (h, w, 3), with at least SPARE times the size asked for if it has as much."""
+def _check_scans(image: Image.Image, file: io.BufferedIOBase) -> None:
+    """Refuse a JPEG that goes through its pixels again and again: a hundred bytes are enough for one more scan."""
+    if not image.info.get("progressive"):
+        return
+    place = file.seek(0)
+    scans = file.read().count(b"\xff\xda")
+    file.seek(place)
+    if scans * image.width * image.height > DECODED:
+        raise InputError(f"it goes {scans:,} times through its {image.width} x {image.height} pixels; save it anew")
+
+
+def _pixels(image: Image.Image, size: int | None = None, own: bool = False) -> np.ndarray:
+    """An open picture as RGB bytes (h, w, 3), with at least SPARE times the size asked for if it has as much.
+
+    The caller's own picture is left as it is.
+    """
     width, height = image.size
     if width * height > PIXEL_LIMIT:
         raise InputError(f"{width} x {height} pixels are more than {PIXEL_LIMIT:,}; scale it down")
@@ -163,26 +185,53 @@ def _pixels(image: Image.Image, size: int | None = None) -> np.ndarray:
         raise InputError(f"{width} x {height} pixels show nothing")
     if size is not None:
         image.draft(None, (SPARE * size, SPARE * size))  # does nothing unless it is a JPEG
-    return np.array(_to_rgb(ImageOps.exif_transpose(image)))
+    large = image.width * image.height > LARGE
+    with _one_large if large else nullcontext():
+        image = ImageOps.exif_transpose(image, in_place=True) or image if own else ImageOps.exif_transpose(image)
+        return _in_strips(image, size) if large else np.array(_to_rgb(image))
 
 
-def _to_rgb(image: Image.Image) -> Image.Image:
-    """Eight-bit RGB of a picture in any mode."""
+def _in_strips(image: Image.Image, size: int | None) -> np.ndarray:
+    """A large picture as RGB bytes, each side divided by up to 8 if it is so much larger than SPARE times the size.
+
+    No second copy of it is made on the way.
+    """
+    width, height = image.size
+    across, down = (1 if size is None else min(8, max(1, side // (SPARE * size))) for side in image.size)
+    top, rows = _brightest(image), max(1, STRIP // (width * down)) * down
+    pixels = np.empty((-(-height // down), -(-width // across), 3), np.uint8)
+    for start in range(0, height, rows):
+        strip = _to_rgb(image.crop((0, start, width, min(start + rows, height))), top).reduce((across, down))
+        pixels[start // down : start // down + strip.height] = np.asarray(strip)
+    return pixels
+
+
+def _to_rgb(image: Image.Image, top: float | None = None) -> Image.Image:
+    """Eight-bit RGB of a picture in any mode; `top` is the brightest value of the whole that it is a strip of."""
     if image.mode == "RGB":
         return image
     if image.mode.startswith(("I", "F")):                          # Pillow's own conversion would clip these at 255
-        return _narrow(np.asarray(image, dtype=np.float32), sixteen=image.mode.startswith("I;16"))
+        return _narrow(np.asarray(image, dtype=np.float32), _brightest(image) if top is None else top)
     if "A" in image.mode or "transparency" in image.info:
         image = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
     return image.convert("RGB")
 
 
-def _narrow(values: np.ndarray, sixteen: bool) -> Image.Image:
-    """Grey values of 16 bits as eight-bit RGB: (h, w). Where the width is not known the largest value tells it."""
-    top = 65535 if sixteen else values.max()
-    scale = 255.0 if top <= 1 else 1.0 if top <= 255 else 255.0 / 65535.0
-    return Image.fromarray((values * scale).round().clip(0, 255).astype(np.uint8)).convert("RGB")
+def _brightest(image: Image.Image) -> float | None:
+    """The value that is white: of 16 bits the largest there is; where the width is not known the picture tells it."""
+    if image.mode.startswith("I;16"):
+        return 65535.0
+    if image.mode not in ("I", "F"):
+        return None
+    top: float = image.getextrema()[1]                             # type: ignore[assignment] (one band)
+    return top
+
+
+def _narrow(values: np.ndarray, top: float | None) -> Image.Image:
+    """Grey values of up to `top` as eight-bit RGB: (h, w)."""
+    scale = 255.0 / 65535.0 if top is None or not top <= 255 else 255.0 if top <= 1 else 1.0
+    return Image.fromarray(np.nan_to_num(values * scale).round().clip(0, 255).astype(np.uint8)).convert("RGB")
 
 
 def _array_to_image(array: np.ndarray) -> Image.Image:

@@ -1,5 +1,6 @@
 """Pictures on disk: which can be read, which have just arrived."""
 
+import os
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,13 +12,13 @@ from ..errors import InputError
 from ..images import SUFFIXES, Source, find_images, read_image
 
 
-def gather(paths: Sequence[Path]) -> list[Path]:
+def gather(paths: Sequence[str | Path]) -> list[Path]:
     """The pictures at these paths: files as they are, folders by what is in them; a missing path is refused."""
     found: list[Path] = []
     for path in paths:
-        if not path.exists():
+        if not os.path.exists(path):                          # asked of what was given: Path("") is the folder here
             raise InputError(f"there is no file or folder {str(path)!r}")
-        found += find_images(path) if path.is_dir() else [path]
+        found += find_images(path) if os.path.isdir(path) else [Path(path)]
     if not found:
         places = ", ".join(repr(str(path)) for path in paths)
         raise InputError(f"no images in {places} (looked for {' '.join(SUFFIXES)})")

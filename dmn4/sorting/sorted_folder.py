@@ -97,7 +97,7 @@ def read_runs(path: Path) -> list[Run]:
     runs = [Run()]                                            # lines before the first time are of an older dmn4
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n") if path.is_file() else []
     for line in lines:
-        with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError):
+        with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError, RecursionError):
             entry = json.loads(line)
             if "run" in entry:
                 runs.append(Run(str(entry["run"])))
@@ -105,7 +105,7 @@ def read_runs(path: Path) -> list[Run]:
                 runs = [run for run in runs if run.entries][:-1] or [Run()]
             else:
                 label, name = entry["copy"].split("/")        # never a way out of the folder
-                if ".." not in (label, name) and isinstance(entry["image"], str):
+                if not {label, name} & {"", ".", ".."} and isinstance(entry["image"], str):
                     runs[-1].entries.append((entry["image"], f"{label}/{name}"))
     return [run for run in runs if run.entries]
 

@@ -3,7 +3,12 @@
 import json
 import random
 import re
+import sys
 from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from structures import FORMS
 
 EXTREMES = [b"\x00", b"\xff", b"\xff\xff\xff\x7f", b"\xff" * 8, b"\x00" * 64, b"\x80\x00\x00\x00", b"-1", b"NaN",
             b"1e999", b"[" * 2000, b"(" * 2000, b"\n", b'"', b",", b"\\", b"\xf0\x9f\xa6\x8a", b"../../", b"/etc\n"]
@@ -11,7 +16,10 @@ VALUES = [None, True, -1, 0, 1, 2**31, 2**63, 1e30, -1e-30, "", "x" * 5000, "nan
 
 
 def mutated(content: bytes, others: list[bytes], rng: random.Random) -> bytes:
-    """One to four kinds of damage, one after another."""
+    """One to four kinds of damage, one after another; half of the time what a file means is damaged, not its form."""
+    change = next((change for is_form, change in FORMS.values() if is_form(content)), None)
+    if change is not None and rng.random() < 0.5:
+        return change(content, rng)
     for _ in range(rng.choice([1, 1, 1, 2, 4])):
         content = rng.choice(DAMAGES)(content, others, rng)
     return content
@@ -77,6 +85,7 @@ def change_json(content: bytes, others: list[bytes], rng: random.Random) -> byte
     except (ValueError, TypeError, AttributeError, RecursionError):
         return flip(content, others, rng)
     text = json.dumps(tree).encode()
+    text += b" " * (-len(text) % 8 if start else 0)           # as safetensors wants its header
     return (len(text).to_bytes(8, "little") if start else b"") + text + content[end:]
 
 

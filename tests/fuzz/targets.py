@@ -17,18 +17,21 @@ from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from http_requests import requests, use_request
+from many_files import name_lists, parquets, shards, sorted_lists, use_sorted_list, use_source
 from toy_pictures import Eye, labelled
 
 from dmn4 import FewShotClassifier, InputError, load
 from dmn4.backbones import build_backbone
 from dmn4.data.layouts import open_dataset
 from dmn4.evaluation.contenders import read_trained
+from dmn4.evidence.draw import draw_explanation
 from dmn4.files import save_tensors
 from dmn4.images import read_image
 from dmn4.methods import build_method
 from dmn4.recipes import Pretraining, Training
 from dmn4.reproduce.sheets import Measured
 from dmn4.sorting.cells import read_table, table_text
+from dmn4.sorting.corrections import with_labels
 from dmn4.training.cards import write_card
 from dmn4.training.checkpoints import save_backbone, save_model, save_state
 from dmn4.training.model import FewShotModel
@@ -66,11 +69,13 @@ def pictures() -> list[bytes]:
 
 
 def models() -> list[bytes]:
-    """Model files of two methods, with labels of text and of numbers."""
+    """Model files of four methods, with labels of text and of numbers, and of every older version."""
     images, labels = labelled(3)
     numbers = [sorted(set(labels)).index(label) for label in labels]
-    return [saved(FewShotClassifier(method, Eye()).fit(images, y).save)
-            for method, y in (("dmn4", labels), ("protonet", numbers))]
+    old = [path.read_bytes() for path in sorted((Path(__file__).parents[1] / "files").glob("*.dmn4"))]
+    return old + [saved(FewShotClassifier(method, Eye()).fit(images, y, more).save)
+            for method, y, more in (("dmn4-linear", labels, None), ("dmn4", labels, None), ("protonet", numbers, None),
+                                    ("dmn4-semi", labels, labelled(1, seed=3)[0]))]
 
 
 def saved(save: Callable[[Path], object]) -> bytes:
@@ -90,6 +95,9 @@ def use_model(path: Path) -> None:
     assert np.isfinite(probabilities).all(), "probabilities are not finite"
     assert np.allclose(probabilities.sum(1), 1, atol=1e-3), "probabilities do not add up to one"
     assert set(classifier.predict(images).tolist()) <= set(classifier.classes_.tolist()), "a label of no class"
+    classifier.suspects()
+    with suppress(InputError):                                # a method without descriptors, a picture that is none
+        draw_explanation(classifier.explain(images[0]), images[0], classifier.pictures_)
 
 
 def pickles() -> list[bytes]:
@@ -220,6 +228,11 @@ def predictions() -> list[bytes]:
     return [table_text(COLUMNS, [{"image": "=a\r.jpg", "label": "b,\n"}, {"image": "c", "label": "d"}]).encode()]
 
 
+def use_labels(path: Path) -> None:
+    """What `dmn4 fit --labels` does with a table."""
+    with_labels(None, path)
+
+
 TARGETS = {
     "images": Target(pictures, "a.png", read_image),
     "models": Target(models, "a.dmn4", use_model),
@@ -234,6 +247,11 @@ TARGETS = {
     "settings": Target(settings, "settings.json", use_settings),
     "states": Target(states, "last.safetensors", use_state),
     "requests": Target(requests, "request", use_request, together=16),
+    "labels": Target(tables, "a.csv", use_labels, beside=NAMED),
+    "names": Target(name_lists, "list.csv", use_source, beside=NAMED),
+    "tars": Target(shards, "a.tar", use_source),
+    "parquets": Target(parquets, "a.parquet", use_source, beside=NAMED),
+    "sorted": Target(sorted_lists, "list.jsonl", use_sorted_list, beside=("a.png",)),
     "predictions": Target(predictions, "a.csv", lambda path: read_table(path, COLUMNS)),
 }
 
