@@ -18,6 +18,7 @@ from dmn4.bulk.reading import pictures
 from dmn4.bulk.sources import Listing
 from dmn4.bulk.units import Plan
 from dmn4.classify.verdict import Verdict
+from dmn4.errors import InputError
 from dmn4.sorting.predictions import Prediction
 from dmn4.sorting.sorted_folder import LIST, SortedFolder
 from dmn4.sorting.undo import undo_last_run
@@ -78,10 +79,12 @@ def name_lists() -> list[bytes]:
 
 
 def use_source(path: Path) -> None:
-    """What `dmn4 predict -o` does before it looks at the pictures; a row with an error is an answer."""
+    """What `dmn4 predict -o` does before it looks at the pictures; a row with an error is a refusal."""
     listing = Listing([path])
-    pieces = list(islice(listing, 1000))
+    pieces, errors = list(islice(listing, 1000)), list[str]()
     for unit in Plan().extended(pieces, 100).units(set(), listing.addresses):
         for seen in islice(pictures(unit, 16, 1, 1), 200):
             assert (seen.pixels is None) == bool(seen.error), "neither pixels nor an error"
-            assert "\n" not in seen.error, "an error of several lines"
+            errors += [seen.error] if seen.error else []
+    if errors:
+        raise InputError(min(errors, key=lambda error: "\n" not in error))
