@@ -224,8 +224,8 @@ def _brightest(image: Image.Image) -> float | None:
         return 65535.0
     if image.mode not in ("I", "F"):
         return None
-    top: float = image.getextrema()[1]                             # type: ignore[assignment] (one band)
-    return top
+    top = image.getextrema()[1]
+    return top if isinstance(top, float | int) else None           # a pair for each of several bands: not these modes
 
 
 def _narrow(values: np.ndarray, top: float | None) -> Image.Image:
