@@ -39,8 +39,8 @@ def build_backbone(name: str, weights: str | Path | None = None, **options: str 
     make = BACKBONES[choose("backbone", name, [*BACKBONES, *KINDS])]
     if weights is None:
         return construct(name, make, options)
-    found = find_weights(name, weights)
-    check_weights(found.source, found.backbone, name)
-    backbone = construct(name, make, found.options | options)
-    fill(backbone, found)
+    weights_file = find_weights(name, weights)
+    check_weights(weights_file.source, weights_file.backbone, name)
+    backbone = construct(name, make, weights_file.options | options)
+    fill(backbone, weights_file)
     return backbone

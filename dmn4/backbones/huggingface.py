@@ -71,11 +71,11 @@ class HuggingFaceModel(OutsideBackbone):
 
     def output(self, images: Tensor) -> Tensor:
         """The last output, or the hidden state that was chosen: maps or tokens."""
-        found = self.network(pixel_values=images, output_hidden_states=self.layer is not None, **self.words)
+        output = self.network(pixel_values=images, output_hidden_states=self.layer is not None, **self.words)
         if self.layer is None:
-            last: Tensor = found.last_hidden_state
+            last: Tensor = output.last_hidden_state
             return last
-        states: tuple[Tensor, ...] = found.hidden_states
+        states: tuple[Tensor, ...] = output.hidden_states
         if not -len(states) <= self.layer < len(states):
             raise InputError(f"{self.source!r} has {len(states)} hidden states: layer is a number from 0 to "
                              f"{len(states) - 1}, not {self.layer}")
@@ -98,13 +98,13 @@ def local_folder(name: str, revision: str | None) -> tuple[Path, str | None]:
     reasons = []
     for offline in (True, False):
         try:
-            found = Path(snapshot_download(name, revision=revision, allow_patterns=list(WANTED),
+            folder = Path(snapshot_download(name, revision=revision, allow_patterns=list(WANTED),
                                            local_files_only=offline))
         except Exception as error:                            # no network, no such name, no permission: many kinds
             reasons.append(str(error).strip().splitlines()[0])
         else:
-            if (found / "config.json").is_file() and any(found.glob("model*.safetensors")):
-                return found, found.name
+            if (folder / "config.json").is_file() and any(folder.glob("model*.safetensors")):
+                return folder, folder.name
             reasons.append("it holds no config.json with model.safetensors")
     wanted = name if revision is None else f"{name} --revision {revision}"
     raise InputError(f"{name!r} is neither a folder nor in the cache of Hugging Face, and cannot be downloaded "
@@ -156,13 +156,13 @@ def quiet() -> Iterator[None]:
 
 def processor_facts(folder: Path) -> dict[str, Any]:
     """Image size, mean and deviation as the files of the processor give them."""
-    found = next((folder / name for name in WANTED[1:3] if (folder / name).is_file()), None)
-    if found is None:
+    file = next((folder / name for name in WANTED[1:3] if (folder / name).is_file()), None)
+    if file is None:
         warnings.warn(f"no preprocessor_config.json in {str(folder)!r}: ImageNet's mean and deviation are assumed",
                       stacklevel=2)
         return {}
-    read = read_json(found)
-    with matching(f"cannot read {str(found)!r}"):
+    read = read_json(file)
+    with matching(f"cannot read {str(file)!r}"):
         facts = Processor.model_validate(read.get("image_processor", read)).model_dump(exclude_unset=True)
     cropped = facts.get("do_center_crop", "crop_size" in facts) and facts.get("crop_size")
     plain = facts.get("do_normalize") is False                # pixels as they are, 0..1
@@ -180,9 +180,9 @@ def side_of(size: Any) -> int | None:
 
 def checksum_of_files(paths: list[Path]) -> str:
     """Sha256 over the contents of files, in order."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in paths:
         with path.open("rb") as file:
             while block := file.read(1 << 24):
-                found.update(block)
-    return found.hexdigest()
+                digest.update(block)
+    return digest.hexdigest()

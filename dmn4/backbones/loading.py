@@ -78,8 +78,8 @@ def find_weights(name: str, weights: str | Path) -> Weights:
 
 def shipped_weights(name: str) -> dict[str, Path]:
     """The files that come with this package for a backbone, by the name of the weights."""
-    found = {path: path.stem.rpartition("-") for path in sorted(SHIPPED.glob("*.safetensors"))}
-    return {weights: path for path, (backbone, _, weights) in found.items() if backbone == name}
+    files = {path: path.stem.rpartition("-") for path in sorted(SHIPPED.glob("*.safetensors"))}
+    return {weights: path for path, (backbone, _, weights) in files.items() if backbone == name}
 
 
 def read_weights(path: Path) -> Weights:
@@ -121,10 +121,10 @@ def fill(backbone: Backbone, weights: Weights) -> None:
     """Copy the weights into the backbone, or raise an InputError that names the first tensor that does not fit."""
     wanted = backbone.state_dict()
     for key in wanted if weights.surplus else [*wanted, *weights.tensors]:
-        found, needed = shape(weights.tensors, key), shape(wanted, key)
-        if found != needed:
+        shape_there, needed = shape(weights.tensors, key), shape(wanted, key)
+        if shape_there != needed:
             raise InputError(f"weights {weights.source!r} do not fit backbone {backbone.name!r} with options "
-                             f"{backbone.options}: {key!r} is {found}, not {needed}")
+                             f"{backbone.options}: {key!r} is {shape_there}, not {needed}")
     check_finite({key: weights.tensors[key] for key in wanted}, weights.source)
     backbone.load_state_dict(weights.tensors, strict=not weights.surplus)
 

@@ -104,8 +104,8 @@ def opened(path: Path) -> "InferenceSession":
         raise InputError(f"cannot read {str(path)!r} as an ONNX network: {str(error)[-200:]}") from None
     inputs = session.get_inputs()
     if len(inputs) != 1 or len(inputs[0].shape) != 4 or inputs[0].type not in TYPES:
-        found = "; ".join(f"{entry.name} {entry.shape} {entry.type}" for entry in inputs)
-        raise InputError(f"{str(path)!r} takes {found}; a network of one input, pictures (B, 3, h, w), is needed")
+        signature = "; ".join(f"{entry.name} {entry.shape} {entry.type}" for entry in inputs)
+        raise InputError(f"{str(path)!r} takes {signature}; a network of one input, pictures (B, 3, h, w), is needed")
     return session
 
 

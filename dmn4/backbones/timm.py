@@ -89,13 +89,13 @@ def imported() -> ModuleType:
             import timm
     except (ImportError, RuntimeError) as error:
         raise InputError(MISSING.format(str(error).splitlines()[0])) from None
-    found: ModuleType = timm
-    return found
+    module: ModuleType = timm
+    return module
 
 
 def checksum_of_tensors(network: nn.Module) -> str:
     """Sha256 over all tensors of a network, in order."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for tensor in network.state_dict().values():
-        found.update(tensor.contiguous().numpy())
-    return found.hexdigest()
+        digest.update(tensor.contiguous().numpy())
+    return digest.hexdigest()

@@ -47,12 +47,12 @@ def benchmark_classes(classes: list[int], rounds: int, out: Path) -> dict[str, A
     classifier = PlainClassifier()
     classifier.parts_, classifier.unlabelled_ = classifier._assemble(False), None
     pixels = torch.from_numpy(draw_clutter(20, 2, size=classifier.parts_.transform.size, seed=0).pixels)
-    real = torch.cat([classifier.embed(some) for some in pixels.split(8)])                       # (40, C, H, W)
+    real = torch.cat([classifier.embed(batch) for batch in pixels.split(8)])                     # (40, C, H, W)
     costs = {}
     with TemporaryDirectory() as folder:
         for ways in classes:
             path = Path(folder, "many.dmn4")
-            costs[str(ways)] = learnt(classifier, real, pixels, ways, path) | asked(path, rounds)
+            costs[str(ways)] = learnt(classifier, real, pixels, ways, path) | measured(path, rounds)
             console.print(f"{ways:,} classes: learnt in {costs[str(ways)]['fit']:.1f} s")
     write_json(out, {"machine": about, "shots": SHOTS, "rounds": rounds, "classes": costs})
     console.print(cost_table(costs))
@@ -62,7 +62,7 @@ def benchmark_classes(classes: list[int], rounds: int, out: Path) -> dict[str, A
 
 def learnt(classifier: PlainClassifier, real: Tensor, pixels: Tensor, ways: int, path: Path) -> dict[str, float]:
     """Learn drawn maps of so many classes and write the model file; seconds and megabytes."""
-    maps = joined([Maps.of(one.half(), classifier.parts_.method.compared) for one in drawn(real, ways)])
+    maps = joined([Maps.of(part.half(), classifier.parts_.method.compared) for part in drawn(real, ways)])
     rows = torch.arange(len(maps))
     shots = Shots(maps, rows // SHOTS, torch.zeros_like(rows), rows)
     pictures = Pictures([thumbnail(pixels[0])] * len(maps))
@@ -85,10 +85,10 @@ def drawn(real: Tensor, ways: int) -> Iterator[Tensor]:
     generator = torch.Generator().manual_seed(0)
     spread = real.std((0, 2, 3))[:, None, None]                                                  # (C, 1, 1)
     noise = NOISE * spread * torch.randn(AT_ONCE, SHOTS, *real.shape[1:], generator=generator)
-    for some in torch.arange(ways).split(AT_ONCE):
-        shift = SHIFT * spread * torch.randn(len(some), 1, len(spread), 1, 1, generator=generator)
-        order = torch.randperm(AT_ONCE, generator=generator)[: len(some)]
-        yield (real[some % len(real)][:, None] + shift + noise[order]).flatten(0, 1)
+    for group in torch.arange(ways).split(AT_ONCE):
+        shift = SHIFT * spread * torch.randn(len(group), 1, len(spread), 1, 1, generator=generator)
+        order = torch.randperm(AT_ONCE, generator=generator)[: len(group)]
+        yield (real[group % len(real)][:, None] + shift + noise[order]).flatten(0, 1)
 
 
 def joined(parts: list[Maps]) -> Maps:
@@ -97,11 +97,11 @@ def joined(parts: list[Maps]) -> Maps:
     return Maps(pieces, torch.arange(sum(map(len, parts))), torch.cat([part.means for part in parts]))
 
 
-def asked(path: Path, rounds: int) -> dict[str, float]:
+def measured(path: Path, rounds: int) -> dict[str, float]:
     """What a process of its own measures with the model file."""
     command = [sys.executable, "-c", CHILD, str(path), str(rounds)]
-    found: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    return found
+    figures: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return figures
 
 
 def measure(path: str, rounds: int) -> None:
@@ -146,8 +146,9 @@ def cost_table(costs: dict[str, dict[str, float]]) -> Table:
     for heading in ("learn", "/ embedding", "file", "open", "backbone", "product", "answer", "/ backbone", "32 answers",
                     "memory"):
         shown.add_column(heading, justify="right")
-    for ways, one in costs.items():
-        shown.add_row(f"{int(ways):,}", f"{one['fit']:.1f}", f"{one['fit_ratio']:.2f} x", f"{one['file_mb']:,.0f}",
-                      f"{one['open']:.2f}", f"{one['backbone']:.4f}", f"{one['product']:.5f}", f"{one['answer']:.4f}",
-                      f"{one['ratio']:.2f} x", f"{one['batch']:.2f}", f"{one['answered_mb']:,.0f}")
+    for ways, cost in costs.items():
+        shown.add_row(f"{int(ways):,}", f"{cost['fit']:.1f}", f"{cost['fit_ratio']:.2f} x", f"{cost['file_mb']:,.0f}",
+                      f"{cost['open']:.2f}", f"{cost['backbone']:.4f}", f"{cost['product']:.5f}",
+                      f"{cost['answer']:.4f}", f"{cost['ratio']:.2f} x", f"{cost['batch']:.2f}",
+                      f"{cost['answered_mb']:,.0f}")
     return shown

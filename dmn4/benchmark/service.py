@@ -83,11 +83,11 @@ def load_test(clients: int = 16, seconds: float = 60.0, backbone: str = "efficie
         options += [] if weights is None else ["--weights", weights]
         with ExitStack() as stack:
             services = [stack.enter_context(Replica(options)) for _ in range(replicas)]
-            found = measure(services, token, clients, seconds, Floor(backbone, weights), kill_every)
-    write_file(out, json.dumps(asdict(found), indent=2))
-    tell(found.text)
+            load = measure(services, token, clients, seconds, Floor(backbone, weights), kill_every)
+    write_file(out, json.dumps(asdict(load), indent=2))
+    tell(load.text)
     tell(f"written to {out}")
-    return found
+    return load
 
 
 def made_token(place: list[str]) -> str:
@@ -183,21 +183,21 @@ def measure(services: "list[Replica]", token: str | None, clients: int, seconds:
     rounds = [(floor(round_seconds / 2), together(crowd, ANSWERS, round_seconds)) for _ in range(ROUNDS)]
     floors, answers = zip(*((bare, len(alone) / round_seconds) for bare, alone in rounds), strict=True)
     memory: list[float] = []
-    with watching(lambda: sum(one.memory for one in services), memory), killing(services, kill_every) as killed:
+    with watching(lambda: sum(service.memory for service in services), memory), killing(services, kill_every) as killed:
         start = time.monotonic()
-        found = together(crowd, MIX, seconds)
+        outcomes = together(crowd, MIX, seconds)
         took = time.monotonic() - start
-    statuses = [one.status for one in found]
-    times = np.array([one.seconds for one in found])
+    statuses = [outcome.status for outcome in outcomes]
+    times = np.array([outcome.seconds for outcome in outcomes])
     fifths = [float(np.median(part)) for part in np.array_split(memory, 5) if len(part)]
     return Load(
         clients=clients, replicas=len(services), load_average=before, floor=float(np.median(floors)),
         answers=float(np.median(answers)), ratio=float(np.median(np.divide(answers, floors))),
-        seconds=took, requests=len(found), refused=statuses.count(503), killed=len(killed),
+        seconds=took, requests=len(outcomes), refused=statuses.count(503), killed=len(killed),
         errors=sum(status >= 400 and status != 503 for status in statuses),
-        wrong=sum(one.wrong for one in [*found, *(one for _, alone in rounds for one in alone)]),
-        retried=sum(one.retried for one in found),
-        rate=len(found) / took, median=float(np.quantile(times, 0.5)), p95=float(np.quantile(times, 0.95)),
+        wrong=sum(outcome.wrong for outcome in [*outcomes, *(outcome for _, alone in rounds for outcome in alone)]),
+        retried=sum(outcome.retried for outcome in outcomes),
+        rate=len(outcomes) / took, median=float(np.quantile(times, 0.5)), p95=float(np.quantile(times, 0.95)),
         p99=float(np.quantile(times, 0.99)), memory_start=fifths[0], memory_middle=fifths[len(fifths) // 2],
         memory_end=fifths[-1])
 
@@ -206,19 +206,19 @@ def together(crowd: list[Client], mix: dict[str, int], seconds: float) -> list[O
     """What all clients met in this time."""
     end = time.monotonic() + seconds
     with ThreadPoolExecutor(len(crowd)) as threads:
-        return [outcome for part in threads.map(lambda one: one.run(mix, end), crowd) for outcome in part]
+        return [outcome for part in threads.map(lambda client: client.run(mix, end), crowd) for outcome in part]
 
 
 @contextmanager
-def watching(look: Callable[[], float], found: list[float]) -> Iterator[None]:
+def watching(look: Callable[[], float], memory: list[float]) -> Iterator[None]:
     """Note a number twice a second while the block runs, and at its ends."""
     stop = threading.Event()
 
     def watch() -> None:
         while not stop.wait(0.5):
-            found.append(look())
+            memory.append(look())
 
-    found.append(look())
+    memory.append(look())
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
@@ -226,7 +226,7 @@ def watching(look: Callable[[], float], found: list[float]) -> Iterator[None]:
     finally:
         stop.set()
         watcher.join()
-        found.append(look())
+        memory.append(look())
 
 
 @contextmanager
@@ -256,7 +256,7 @@ def memory_with_children(process: int) -> float:
         children = [child.pid for child in psutil.Process(process).children(True)]
     except psutil.NoSuchProcess:
         return 0.0
-    return sum(memory_of(one) for one in [process, *children])
+    return sum(memory_of(each) for each in [process, *children])
 
 
 def memory_of(process: int) -> float:

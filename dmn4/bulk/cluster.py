@@ -29,9 +29,9 @@ def joined(address: str | None = None, workers: int | None = None, gpus: float =
         yield ray
         return
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    own = {"num_cpus": workers or cores(), "include_dashboard": False} if address is None else {"address": address}
+    options = {"num_cpus": workers or cores(), "include_dashboard": False} if address is None else {"address": address}
     try:
-        ray.init(**own, **quiet)
+        ray.init(**options, **quiet)
     except Exception as error:                                # Ray raises nearly every type there is
         text = " ".join(str(error).split())[:250]
         raise InputError(f"no Ray cluster answers at {address or 'this machine'!r}: {text}") from None
@@ -49,8 +49,8 @@ def room(ray: Any, gpus: float) -> int:
 
 def nodes_of(ray: Any) -> list[tuple[float, float]]:
     """CPUs and GPUs of every node that is alive."""
-    found = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    return [(node.get("CPU", 0), node.get("GPU", 0)) for node in found]
+    alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    return [(node.get("CPU", 0), node.get("GPU", 0)) for node in alive]
 
 
 def check_room(ray: Any, gpus: float) -> None:

@@ -89,8 +89,8 @@ class RayPredictor:
         size, classifier = self.worker.classifier.parts_.transform.stored_size, self.worker.classifier
         seen: list[Seen] = [seen_of(name, source, size) for name, source in zip(names, sources, strict=True)]
         rows = [row | self.worker.task.made for row in rows_of(classifier, seen, self.worker.task.reject)]
-        said = {name: objects([row.get(name) for row in rows]) for name in schema().names if name != "path"}
-        return {name: values for name, values in batch.items() if name != column or name in NAMES} | said
+        verdicts = {name: objects([row.get(name) for row in rows]) for name in schema().names if name != "path"}
+        return {name: values for name, values in batch.items() if name != column or name in NAMES} | verdicts
 
     def _column(self, batch: dict[str, np.ndarray]) -> str:
         chosen = [name for name in ([self.column] if self.column else (*PICTURES, *NAMES)) if name in batch]

@@ -38,10 +38,10 @@ class Output:
                 raise InputError(f"{self.folder.name!r} holds parts that no run here knows: choose an empty folder")
             self.folder.write(RUN, json.dumps(self.about, indent=1).encode())
             return
-        found = parse_json(self.folder.read(RUN).decode(errors="replace"), repr(f"{self.folder.name}/{RUN}"))
+        run = parse_json(self.folder.read(RUN).decode(errors="replace"), repr(f"{self.folder.name}/{RUN}"))
         for key, value in self.about.items():
-            if found.get(key) != value:
-                raise InputError(f"{self.folder.name!r} holds rows of another run: its {key} is {short(found.get(key))}"
+            if run.get(key) != value:
+                raise InputError(f"{self.folder.name!r} holds rows of another run: its {key} is {short(run.get(key))}"
                                  f", not {short(value)}; choose another folder")
 
     def plan(self) -> Plan:
@@ -54,7 +54,7 @@ class Output:
 
     def numbers(self) -> set[int]:
         """The parts that are there."""
-        return {int(found[1]) for found in map(PART.match, self.folder.names()) if found}
+        return {int(match[1]) for match in map(PART.match, self.folder.names()) if match}
 
     def write(self, number: int, table: "pa.Table") -> None:
         """Write a part; the same one again is equal to the byte."""

@@ -41,7 +41,7 @@ class Seen(NamedTuple):
 
 def pictures(unit: Unit, size: Size, ahead_by: int, threads: int) -> Iterator[Seen]:
     """The pictures of a unit in order, decoded while the network is busy with earlier ones."""
-    return ahead(lambda found: decoded(found, size), found_in(unit), ahead_by, threads)
+    return ahead(lambda picture: decoded(picture, size), found_in(unit), ahead_by, threads)
 
 
 def ahead(work: Callable[[Item], Result], items: Iterable[Item], most: int, threads: int) -> Iterator[Result]:
@@ -57,9 +57,9 @@ def ahead(work: Callable[[Item], Result], items: Iterable[Item], most: int, thre
 
 def found_in(unit: Unit) -> Iterator[Found]:
     """Everything in a unit; a picture that would end the process is an error."""
-    for place, found in enumerate(everything_in(unit)):
-        crash = f"cannot read {found.name!r} as an image: its decoder crashes"
-        yield Found(found.name, error=crash) if place in unit.deadly else found
+    for place, picture in enumerate(everything_in(unit)):
+        crash = f"cannot read {picture.name!r} as an image: its decoder crashes"
+        yield Found(picture.name, error=crash) if place in unit.deadly else picture
 
 
 def everything_in(unit: Unit) -> Iterator[Found]:
@@ -72,15 +72,15 @@ def everything_in(unit: Unit) -> Iterator[Found]:
             yield Found(piece.name, address)
 
 
-def decoded(found: Found, size: Size) -> Seen:
+def decoded(picture: Found, size: Size) -> Seen:
     """A picture as the network's preprocessing takes it."""
-    if found.source is None:
-        return Seen(found.name, error=found.error)
+    if picture.source is None:
+        return Seen(picture.name, error=picture.error)
     try:
-        source = found.source if isinstance(found.source, bytes) else fetch(found.source)
+        source = picture.source if isinstance(picture.source, bytes) else fetch(picture.source)
     except InputError as error:
-        return Seen(found.name, error=public_text(str(error)))
-    return seen_of(found.name, source, size)
+        return Seen(picture.name, error=public_text(str(error)))
+    return seen_of(picture.name, source, size)
 
 
 def seen_of(name: str, source: Source, size: Size) -> Seen:
@@ -103,8 +103,8 @@ def patient_stream(piece: Piece, address: str, column: str | None) -> Iterator[F
     given = 0
     for pause in (*PAUSES, None):
         try:
-            for found in islice(stream(piece, address, column), given, None):
-                yield found
+            for picture in islice(stream(piece, address, column), given, None):
+                yield picture
                 given += 1
             return
         except Exception as error:                            # of the store, of tarfile, of pyarrow

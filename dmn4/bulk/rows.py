@@ -46,11 +46,11 @@ def judged_rows(classifier: "PlainClassifier", pixels: torch.Tensor, reject: boo
     names = [str(name) for name in classifier.classes_]
     values, places = judged.probabilities.sort(dim=1, descending=True, stable=True)
     verdicts, rows = classifier.verdicts(judged, reject, COVERAGE), []
-    for said, chances, order in zip(verdicts, values[:, :TOP].tolist(), places[:, :TOP].tolist(), strict=True):
+    for verdict, chances, order in zip(verdicts, values[:, :TOP].tolist(), places[:, :TOP].tolist(), strict=True):
         top = [{"label": names[place], "probability": chance} for chance, place in zip(chances, order, strict=True)]
-        rows.append({"verdict": said.words, "nearest": str(said.nearest), "probability": said.probability,
-                     "known": None if said.known != said.known else said.known, "set": list(map(str, said.perhaps)),
-                     "top": top})
+        rows.append({"verdict": verdict.words, "nearest": str(verdict.nearest), "probability": verdict.probability,
+                     "known": None if verdict.known != verdict.known else verdict.known,
+                     "set": list(map(str, verdict.perhaps)), "top": top})
     return rows
 
 

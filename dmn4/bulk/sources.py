@@ -84,10 +84,10 @@ class Listing:
 
 def expanded(source: str) -> Iterator[str]:
     """The files behind what a user wrote: a folder, a pattern, a range of shards, or one address."""
-    if found := RANGE.search(source):
-        first, last = found[1], found[2]
+    if match := RANGE.search(source):
+        first, last = match[1], match[2]
         for number in range(int(first), int(last) + 1):
-            yield from expanded(f"{source[:found.start()]}{number:0{len(first)}}{source[found.end():]}")
+            yield from expanded(f"{source[:match.start()]}{number:0{len(first)}}{source[match.end():]}")
     elif is_remote(source):
         yield from remote_files(source)
     elif os.path.isdir(source):
@@ -98,8 +98,8 @@ def expanded(source: str) -> Iterator[str]:
         matches = sorted(glob.glob(source, recursive=True))
         if not matches:
             raise InputError(f"no file matches {source!r}")
-        for match in matches:
-            yield from in_folder(match) if os.path.isdir(match) else [match]
+        for path in matches:
+            yield from in_folder(path) if os.path.isdir(path) else [path]
     else:
         raise InputError(f"there is no file or folder {source!r}")
 
@@ -120,9 +120,9 @@ def remote_files(address: str) -> list[str]:
     if address.partition("?")[0].lower().endswith((*suffixes, *LISTS)) and "*" not in address:
         return [address]
     store, path = filesystem(address)
-    found = patiently(lambda: store.glob(path) if glob.has_magic(path) else store.find(path), address)
-    kept = [name for name in sorted(found) if name.lower().endswith(suffixes) and not is_hidden(name.split("/")[-1])]
-    if found == [path]:                                       # a file whose name does not say what it is
+    files = patiently(lambda: store.glob(path) if glob.has_magic(path) else store.find(path), address)
+    kept = [name for name in sorted(files) if name.lower().endswith(suffixes) and not is_hidden(name.split("/")[-1])]
+    if files == [path]:                                       # a file whose name does not say what it is
         return [address]
     pictures = [name for name in kept if not name.lower().endswith(CONTAINERS)]
     if not kept:

@@ -42,8 +42,8 @@ class Unit:
 
     def address(self, piece: Piece) -> str:
         """Where to read a piece."""
-        found = self.addresses.get(piece.name, piece.name)
-        return found if is_remote(found) else os.path.join(self.home, found)
+        address = self.addresses.get(piece.name, piece.name)
+        return address if is_remote(address) else os.path.join(self.home, address)
 
 
 def size_of_units(pictures: int) -> int:
@@ -99,8 +99,8 @@ class Plan:
             if number not in done:
                 rows = self.table.slice(starts[number], starts[number + 1] - starts[number]).drop(["unit"])
                 pieces = [Piece(*values) for values in zip(*rows.to_pydict().values(), strict=True)]
-                own = {piece.name: addresses[piece.name] for piece in pieces if piece.name in addresses}
-                yield Unit(number, pieces, own, os.getcwd(), column)
+                of_unit = {piece.name: addresses[piece.name] for piece in pieces if piece.name in addresses}
+                yield Unit(number, pieces, of_unit, os.getcwd(), column)
 
     def pictures(self, done: set[int]) -> int:
         """Pictures in the units that are not done, as far as it is known: a whole container counts as one."""

@@ -81,9 +81,9 @@ def worker_of(task: Task) -> Worker:
 def decode_unit(task: Task, unit: Unit, place: Path) -> None:
     """Decode the pictures of a unit one by one; a file tells the place of the one that is tried, should this end."""
     size = worker_of(task).classifier.parts_.transform.stored_size
-    for number, found in enumerate(found_in(unit)):
+    for number, picture in enumerate(found_in(unit)):
         place.write_text(str(number))
-        decoded(found, size)
+        decoded(picture, size)
 
 
 def judge_unit(task: Task, unit: Unit) -> tuple[int, "pa.Table"]:

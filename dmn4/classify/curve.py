@@ -69,7 +69,7 @@ class LearningCurve:
     @property
     def weakest(self) -> tuple[Any, ...]:
         """The classes, three at most, of which new pictures are named wrongly most often."""
-        return tuple(one.label for one in self.classes[:3] if one.now.accuracy < self.expected[0].accuracy)
+        return tuple(group.label for group in self.classes[:3] if group.now.accuracy < self.expected[0].accuracy)
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def learning_curve(judge: Judge, shots: Shots, names: Sequence[Any],
     sizes: dict[float, list[Judged]] = {}
     for size, chosen, held_out in progress(steps, "learning from fewer pictures"):
         sizes.setdefault(size, []).append(judged(judge, shots, chosen, held_out))
-    return summary([Judged.joined(some) for _, some in sorted(sizes.items())], shots.counts, names)
+    return summary([Judged.joined(part) for _, part in sorted(sizes.items())], shots.counts, names)
 
 
 def draws(shots: Shots) -> Iterator[tuple[float, Tensor, Tensor]]:
@@ -141,20 +141,20 @@ def summary(sizes: Sequence[Judged], counts: Tensor, names: Sequence[Any]) -> Le
     """What the judgements at all sizes come to."""
     now, last = float(counts.float().mean()), sizes[-1]
     weight = 1 / len(sizes)                                   # the same pictures are judged at every size
-    grown = np.concatenate([np.full(len(one.right), math.log(one.shots / now)) for one in sizes])
+    grown = np.concatenate([np.full(len(part.right), math.log(part.shots / now)) for part in sizes])
     every = Judged.joined(sizes)
     line = fitted(grown, every.right.numpy(), weight, np.array([OFFSET, SLOPE]), np.array([OFFSETS, SLOPES]))
-    measured = tuple(wilson(one.shots, int(one.right.sum()), len(one.right)) for one in sizes)
+    measured = tuple(wilson(part.shots, int(part.right.sum()), len(part.right)) for part in sizes)
 
     def of_class(label: int) -> ClassCurve:
         mine, shots = every.labels == label, int(counts[label])
-        own = fitted((every.own[mine] / shots).log().numpy(), every.right[mine].numpy(), weight, line[0],
+        own_class = fitted((every.own[mine] / shots).log().numpy(), every.right[mine].numpy(), weight, line[0],
                      np.array([CLASSES, SLOPES]))
         mistakes = Counter(last.said[(last.labels == label) & ~last.right].tolist())
-        return ClassCurve(names[label], shots, int((last.labels == label).sum()), expect(own, shots, 1),
-                          expect(own, shots, 2), tuple((names[other], n) for other, n in mistakes.most_common()))
+        return ClassCurve(names[label], shots, int((last.labels == label).sum()), expect(own_class, shots, 1),
+                          expect(own_class, shots, 2), tuple((names[other], n) for other, n in mistakes.most_common()))
 
-    classes = sorted(map(of_class, last.labels.unique().tolist()), key=lambda one: one.now.accuracy)
+    classes = sorted(map(of_class, last.labels.unique().tolist()), key=lambda curve: curve.now.accuracy)
     return LearningCurve(len(last.labels), measured, tuple(expect(line, now, times) for times in TIMES), tuple(classes))
 
 

@@ -57,11 +57,11 @@ def export_backbone(name: str, path: Path, weights: str | None = None, layer: st
 @torch.inference_mode()
 def scaled_to(graph: bytes, folder: Path, transform: Transform) -> tuple[bytes, float]:
     """The graph in whole numbers, scaled by every other picture of a folder; the rest tell how alike it is."""
-    found = find_images(folder)
-    if len(found) < 2:
-        raise InputError(f"int8 takes pictures to find its scales: {str(folder)!r} holds {len(found)}, about "
+    files = find_images(folder)
+    if len(files) < 2:
+        raise InputError(f"int8 takes pictures to find its scales: {str(folder)!r} holds {len(files)}, about "
                          f"{SCALED} are best")
-    chosen = [found[place] for place in torch.linspace(0, len(found) - 1, min(2 * SCALED, len(found))).long()]
+    chosen = [files[place] for place in torch.linspace(0, len(files) - 1, min(2 * SCALED, len(files))).long()]
     seen = [transform(read_pixels([picture], transform)) for picture in chosen]
     smaller = in_bytes(graph, seen[::2])
     before, after = (torch.cat([run(session, each)[0] for each in seen[1::2]])

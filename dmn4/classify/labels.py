@@ -37,8 +37,8 @@ def check_kind(labels: np.ndarray) -> None:
     """Raise an InputError unless the labels are of a kind that a model file can hold."""
     texts = labels.dtype.kind == "O" and all(isinstance(label, str) for label in labels.tolist())
     if labels.dtype.kind not in "biufU" and not texts:
-        found = type(labels.tolist()[0]).__name__ if labels.dtype.kind == "O" and len(labels) else str(labels.dtype)
-        raise InputError(f"Unknown label type: {found}; give text or numbers, such as str(label) of each")
+        kind = type(labels.tolist()[0]).__name__ if labels.dtype.kind == "O" and len(labels) else str(labels.dtype)
+        raise InputError(f"Unknown label type: {kind}; give text or numbers, such as str(label) of each")
 
 
 def check_kept(given: Iterable[Hashable], labels: np.ndarray) -> None:

@@ -108,7 +108,7 @@ class Learner:
         """Labelled pictures as maps, with the views that the method asks for."""
         check_images(images)
         labels = torch.from_numpy(numbers)
-        asked = sorted({0, *places_of(self.parts_.method.views)})
+        wanted_looks = sorted({0, *places_of(self.parts_.method.views)})
         parts: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
         pictures: list[bytes] = []
         for batch in batches(images, self.batch_size):
@@ -118,7 +118,7 @@ class Learner:
             if len(pictures) > len(labels):
                 break
             parts += [(self.embed(pixels, place).half(), labels[rows], torch.full_like(rows, place), rows)
-                      for place in asked]
+                      for place in wanted_looks]
         if len(pictures) != len(labels):
             more = " or more" if len(pictures) > len(labels) else ""
             raise InputError(f"{len(labels)} labels were given for {len(pictures)}{more} pictures; one each is needed")
@@ -135,7 +135,7 @@ class Learner:
     def embed(self, pixels: Tensor, place: int = 0) -> Tensor:
         """Maps of pictures, or of one of their LOOKS: bytes (B, h, w, 3) -> (B, C, H, W)."""
         seen = look(pixels, self.parts_.transform, place).to(self.device)
-        parts = [self.parts_.embedder(some) for some in seen.split(at_once(seen))]
+        parts = [self.parts_.embedder(part) for part in seen.split(at_once(seen))]
         if not all(isinstance(maps, Tensor) and maps.ndim == 4 for maps in parts):
             raise InputError("the backbone gives no maps (images, channels, height, width) for these pictures")
         return torch.cat(parts).float().cpu().contiguous()    # as a file holds them: sums come out the same

@@ -34,7 +34,7 @@ class Column:
 def write_modelfile(path: Path, tensors: Mapping[str, Tensor | Column], about: Mapping[str, Any]) -> None:
     """Put tensors and what is known `about` them at `path`, whole or not at all."""
     text = json.dumps({"version": VERSION, **about}, allow_nan=False)
-    write_file(path, streamed({name: as_column(one) for name, one in tensors.items()}, {KEY: text}))
+    write_file(path, streamed({name: as_column(tensor) for name, tensor in tensors.items()}, {KEY: text}))
 
 
 def as_column(tensor: Tensor | Column) -> Column:
@@ -48,9 +48,9 @@ def streamed(columns: Mapping[str, Column], texts: Mapping[str, str]) -> Iterato
     header: dict[str, Any] = {"__metadata__": dict(texts)}
     end = 0
     for name in order:
-        one = columns[name]
-        start, end = end, end + one.dtype.itemsize * torch.Size(one.shape).numel()
-        header[name] = {"dtype": NAMES[one.dtype], "shape": list(one.shape), "data_offsets": [start, end]}
+        column = columns[name]
+        start, end = end, end + column.dtype.itemsize * torch.Size(column.shape).numel()
+        header[name] = {"dtype": NAMES[column.dtype], "shape": list(column.shape), "data_offsets": [start, end]}
     text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     yield len(text).to_bytes(8, "little") + text

@@ -72,8 +72,9 @@ def assemble(method: str, backbone: str | nn.Module, weights: str | Path | None 
     if image_size is not None and not 1 <= image_size <= SIDE:
         raise InputError(f"image_size is {image_size}; it is the side of a picture in pixels, from 1 to {SIDE}")
     if isinstance(backbone, nn.Module):
-        own = custom_backbone(backbone, layer, weights)
-        loaded = LoadedBackbone(own, usual_transform(own), packaged=OWN if isinstance(own, OutsideBackbone) else None)
+        module = custom_backbone(backbone, layer, weights)
+        packaged = OWN if isinstance(module, OutsideBackbone) else None
+        loaded = LoadedBackbone(module, usual_transform(module), packaged=packaged)
     else:
         if not is_outside(backbone):
             choose("backbone", backbone, [*BACKBONES, *KINDS])
@@ -203,8 +204,8 @@ def width(backbone: nn.Module) -> int:
     side = getattr(backbone, "image_size", Backbone.image_size)
     maps = backbone(torch.zeros(1, 3, side, side))
     if not isinstance(maps, Tensor) or maps.ndim != 4:
-        found = tuple(maps.shape) if isinstance(maps, Tensor) else type(maps).__name__
-        raise InputError(f"the backbone gives {found} for one picture; a map (1, channels, height, width) is needed")
+        returned = tuple(maps.shape) if isinstance(maps, Tensor) else type(maps).__name__
+        raise InputError(f"the backbone gives {returned} for one picture; a map (1, channels, height, width) is needed")
     return maps.shape[1]
 
 
@@ -212,7 +213,7 @@ def checksum(network: nn.Module) -> str:
     """Sha256 over all tensors of a network, in order; of one from elsewhere that of its files."""
     if isinstance(network, OutsideBackbone):
         return network.sha256
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, tensor in network.state_dict().items():
-        found.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
-    return found.hexdigest()
+        digest.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()

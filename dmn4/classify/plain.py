@@ -35,13 +35,13 @@ class PlainClassifier(Teachable):
         """
         share = refusable(reject)
         judged = self._judged(images)
-        answers: np.ndarray = self.classes_[torch.cat([some.scores.argmax(1) for some in judged]).numpy()]
+        answers: np.ndarray = self.classes_[torch.cat([judgement.scores.argmax(1) for judgement in judged]).numpy()]
         if not share:
             return answers
         if not self.calibration_.rejects(share):
             warnings.warn(self.calibration_.promise(share), stacklevel=2)
         answers = answers.astype(object)
-        answers[torch.cat([some.refused(share) for some in judged]).numpy()] = None
+        answers[torch.cat([judgement.refused(share) for judgement in judged]).numpy()] = None
         return answers
 
     def predict_set(self, images: Iterable[Source], coverage: float = 0.9) -> list[list[Any]]:
@@ -90,7 +90,7 @@ class PlainClassifier(Teachable):
         if not fitted:
             self.parts_ = self._assemble(semi=False)
         maps = (self.embed(pixels) for pixels in self._pixels(images))
-        looked_at = ((pooled(some), self._doubts(some) if fitted else torch.ones(len(some))) for some in maps)
+        looked_at = ((pooled(part), self._doubts(part) if fitted else torch.ones(len(part))) for part in maps)
         return suggest_pictures(looked_at, n, self.shots_ if fitted else None).numpy()
 
     def _doubts(self, maps: Tensor) -> Tensor:

@@ -106,8 +106,8 @@ class Shortlist:
     def of_classes(self, classes: Tensor) -> Near:
         """What the method learns of some classes, ascending (L,)."""
         order, starts = self.members
-        rows = [order[starts[one] : starts[one + 1]] for one in classes.tolist()]
-        labels = torch.arange(len(classes)).repeat_interleave(torch.tensor([len(some) for some in rows]))
+        rows = [order[starts[place] : starts[place + 1]] for place in classes.tolist()]
+        labels = torch.arange(len(classes)).repeat_interleave(torch.tensor([*map(len, rows)]))
         maps = self.support.maps[torch.cat(rows)].float().to(self.head.centre.device)            # (n, c, H, W)
         check_map("support", maps)
         derived = self.method.narrowed(maps, labels.to(maps.device), self.middle, self.head, classes)

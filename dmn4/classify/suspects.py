@@ -41,13 +41,13 @@ def find_suspects(judge: Judge, probabilities: Callable[[Tensor], Tensor], shots
     if answers is None:
         return []
     chances = probabilities(answers.scores)                                                       # (Q, N)
-    own = chances.gather(1, answers.labels[:, None])[:, 0]                                        # (Q,)
+    own_chance = chances.gather(1, answers.labels[:, None])[:, 0]                                 # (Q,)
     best, other = chances.max(1)                                                                  # (Q,), (Q,)
-    contradicted = ((other != answers.labels) & (wrong * best > (1 - wrong) * own)).nonzero()[:, 0]
-    worst_first = contradicted[(own / best)[contradicted].argsort(stable=True)]
+    contradicted = ((other != answers.labels) & (wrong * best > (1 - wrong) * own_chance)).nonzero()[:, 0]
+    worst_first = contradicted[(own_chance / best)[contradicted].argsort(stable=True)]
     plain = shots.rows(shots.look == 0)
     return [Suspect(int(answers.image[row]), names[answers.labels[row]], names[other[row]], float(best[row]),
-                    float(own[row]), most_similar(plain, int(answers.image[row]), int(other[row])),
+                    float(own_chance[row]), most_similar(plain, int(answers.image[row]), int(other[row])),
                     most_similar(plain, int(answers.image[row]), int(answers.labels[row])))
             for row in worst_first.tolist()]
 

@@ -65,7 +65,7 @@ def best_power(scores: Tensor, labels: Tensor, usual: float = 0.0, far: float = 
     scores = scores.double()
 
     def loss(power: float) -> float:
-        said = (scores / np.exp(power)).log_softmax(1)                                            # (Q, N)
-        return float(np.log1p(((power - usual) / far) ** 2) - said.gather(1, labels[:, None]).sum())
+        log_chances = (scores / np.exp(power)).log_softmax(1)                                     # (Q, N)
+        return float(np.log1p(((power - usual) / far) ** 2) - log_chances.gather(1, labels[:, None]).sum())
 
     return float(minimize_scalar(loss, bounds=(usual - 4, usual + 4), method="bounded").x)

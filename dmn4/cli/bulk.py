@@ -39,18 +39,18 @@ Format = Annotated[str, typer.Option("--format", help="Format of the parts: parq
                                      "one JSON file of tasks to check there.", rich_help_panel=PANEL)]
 
 
-def predict_in_bulk(model: str, images: Sequence[str], out: str | None, parquet: Path | None, **asked: Any) -> str:
+def predict_in_bulk(model: str, images: Sequence[str], out: str | None, parquet: Path | None, **options: Any) -> str:
     """Write a row for every picture; how it went, in words. `asked` are further arguments of `predict_many`."""
     from dmn4.bulk.output import join
     from dmn4.bulk.predict import predict_many
 
     if out is not None and parquet is not None:
         raise InputError("-o writes a folder of parts and --parquet one file: give one of them")
-    if parquet is not None and asked["format"] != "parquet":
-        raise InputError(f"--parquet writes no {asked['format']}: give -o OUT with --format")
+    if parquet is not None and options["format"] != "parquet":
+        raise InputError(f"--parquet writes no {options['format']}: give -o OUT with --format")
     parts = f"{parquet}.parts" if out is None else out
     with bar() as seen:
-        done = predict_many(model, images, parts, **asked, seen=seen)
+        done = predict_many(model, images, parts, **options, seen=seen)
     if parquet is not None:
         join(Path(parts), parquet)
         shutil.rmtree(parts)

@@ -63,14 +63,14 @@ def suspects(model: Model,
 
     classifier = opened(PlainClassifier, model)
     names = names_of_pictures(classifier, photos)
-    found = [{"image": names[one.picture], "label": str(one.label), "looks_like": str(one.looks_like),
-              "probability": f"{one.probability:.4f}", "most_like": names[one.nearest_there]}
-             for one in classifier.suspects(wrong)]
-    for row in found:
+    rows = [{"image": names[suspect.picture], "label": str(suspect.label), "looks_like": str(suspect.looks_like),
+              "probability": f"{suspect.probability:.4f}", "most_like": names[suspect.nearest_there]}
+             for suspect in classifier.suspects(wrong)]
+    for row in rows:
         typer.echo("\t".join(map(on_screen, row.values())))
     if csv is not None:
-        write_file(csv, table_text(("image", "label", "looks_like", "probability", "most_like"), found))
-    note(f"{len(found)} of {len(names):,} labelled pictures would be named differently by the others")
+        write_file(csv, table_text(("image", "label", "looks_like", "probability", "most_like"), rows))
+    note(f"{len(rows)} of {len(names):,} labelled pictures would be named differently by the others")
 
 
 def curve(model: Model,
@@ -85,12 +85,12 @@ def curve(model: Model,
     from dmn4.sorting import curves
     from dmn4.sorting.cells import table_text
 
-    found = opened(PlainClassifier, model).curve(watched)
+    learning_curve = opened(PlainClassifier, model).curve(watched)
     if csv is not None:
-        write_file(csv, table_text(curves.COLUMNS, curves.rows_of(found)))
+        write_file(csv, table_text(curves.COLUMNS, curves.rows_of(learning_curve)))
     if out is not None:
-        curves.draw_curve(found, out)
-    for line in [json.dumps(curves.as_dict(found), indent=1)] if as_json else curves.lines_of(found):
+        curves.draw_curve(learning_curve, out)
+    for line in [json.dumps(curves.as_dict(learning_curve), indent=1)] if as_json else curves.lines_of(learning_curve):
         typer.echo(line)
 
 

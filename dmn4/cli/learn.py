@@ -36,13 +36,15 @@ def with_settings(kind: type[Recipe]) -> Callable[[Callable[..., None]], Callabl
             settings = {field.name: values.pop(field.name) for field in fields(kind)}
             command(**values, settings=settings)
 
-        own = [one for name, one in inspect.signature(command).parameters.items() if name != "settings"]
+        parameters = [parameter for name, parameter in inspect.signature(command).parameters.items()
+                      if name != "settings"]
         flags = [inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[
             Optional[field.type], typer.Option(help=field.metadata["help"], rich_help_panel="Settings")])  # noqa: UP045
             for field in fields(kind)]
-        signature = inspect.Signature([one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own] + flags)
+        signature = inspect.Signature([*(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+                                         for parameter in parameters), *flags])
         setattr(run, "__signature__", signature)  # noqa: B010 (what typer reads)
-        run.__annotations__ = {one.name: one.annotation for one in [*own, *flags]}
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in [*parameters, *flags]}
         run.__name__, run.__doc__ = command.__name__, command.__doc__
         return run
     return decorate

@@ -116,7 +116,7 @@ def compare(data: Data, contenders: Annotated[list[str], typer.Argument(
     if not results.is_complete:
         print_results(results, formula, out)
         return
-    rows = rows_of(results, formula, [name for name, one in entered.items() if one.facts.get("untrained")])
+    rows = rows_of(results, formula, [name for name, contender in entered.items() if contender.facts.get("untrained")])
     save(rows, out)
     print_comparison(rows, out)
     typer.echo(f"data: {results.data}")
@@ -166,7 +166,7 @@ def reproduce(name: Annotated[str, typer.Argument(help="table or figure; see --l
         typer.echo("\n".join(f"{key:16} {entry.about}" for key, entry in ENTRIES.items()))
         return
     folders = read_pairs("--data", data, DATA)
-    given = read_pairs("--weights", weights, [f"{one}/{network}" for one in DATA for network in BACKBONES],
+    given = read_pairs("--weights", weights, [f"{set_name}/{network}" for set_name in DATA for network in BACKBONES],
                        usual="/conv4")
     if given and name not in FIGURES:
         raise InputError(f"--weights goes with {', '.join(FIGURES)}; {name!r} trains its own")
@@ -174,11 +174,11 @@ def reproduce(name: Annotated[str, typer.Argument(help="table or figure; see --l
     crew = on_engine(engine, address, workers, gpus_per_worker)
     if engine != "local" and (entry.sheet is None or plan or picture):
         raise InputError("--engine ray trains and measures the cells of a table: "
-                         f"{', '.join(key for key, one in ENTRIES.items() if one.sheet)}")
+                         f"{', '.join(key for key, entry in ENTRIES.items() if entry.sheet)}")
     workshop = Workshop(out, choose("budget", budget, BUDGETS), folders, given=given, crew=crew)
     run = partial(plan_table, entry=entry) if plan else entry.picture if picture else entry.run
     if run is None:
-        having = ", ".join(key for key, one in ENTRIES.items() if one.picture)
+        having = ", ".join(key for key, entry in ENTRIES.items() if entry.picture)
         raise InputError(f"--picture goes with {having}, not with {name!r}")
     keep_freed_memory()
     print_page(run(workshop, name))
@@ -188,13 +188,13 @@ def read_pairs(flag: str, texts: list[str] | None, names: Iterable[str], usual: 
     """NAME=VALUE pairs of a flag, their names checked; one without a slash ends as `usual` says."""
     from dmn4.errors import InputError, choose
 
-    found, known = {}, list(names)
+    pairs, known = {}, list(names)
     for text in texts or []:
         which, equals, value = text.partition("=")
         if not equals:
             raise InputError(f"cannot read {flag} {text!r}; write NAME=VALUE with one of {', '.join(known)}")
-        found[choose(flag, which if "/" in which else which + usual, known)] = value
-    return found
+        pairs[choose(flag, which if "/" in which else which + usual, known)] = value
+    return pairs
 
 
 def print_page(path: Path) -> None:

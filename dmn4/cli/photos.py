@@ -165,7 +165,7 @@ def predict(model: Annotated[str, typer.Argument(metavar="MODEL", help="A file t
     pages = None if report is None else Report(classifier, paths)
     rows = chain(predictions.predict_each(classifier, watched(paths, "predicting", as_json), share, coverage=sets),
                  predictions.predict_each(classifier, arriving, share, batch_size=1, coverage=sets))
-    start, said = time.monotonic(), []
+    start, verdicts = time.monotonic(), []
     try:
         for prediction in rows:
             if folder is not None:
@@ -176,7 +176,7 @@ def predict(model: Annotated[str, typer.Argument(metavar="MODEL", help="A file t
             if pages is not None:
                 pages.add(prediction)
             if as_json:
-                said.append(prediction.as_dict)
+                verdicts.append(prediction.as_dict)
             else:
                 typer.echo(prediction.line)
     except KeyboardInterrupt:
@@ -185,7 +185,7 @@ def predict(model: Annotated[str, typer.Argument(metavar="MODEL", help="A file t
     finally:
         table.save()
         if as_json:
-            typer.echo(json.dumps(said, indent=1))
+            typer.echo(json.dumps(verdicts, indent=1))
         if table.count:
             note(bulk.summary(table.count, table.errors, time.monotonic() - start))
         if table.odd_names and csv:

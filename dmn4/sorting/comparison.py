@@ -62,18 +62,19 @@ def folder_labels(paths: Sequence[Path], classes: Iterable[Any]) -> dict[str, st
 def counted(rows: Sequence[Row], places: Mapping[str, int]) -> list[tuple[str, str]]:
     """The few numbers on top of the page, and what they are."""
     judged = [(row, row.verdict) for row in rows if row.verdict is not None]
-    none = sum(said.label is None for _, said in judged)
-    known = [(row, said) for row, said in judged if row.truth in places]
-    strangers = [said for row, said in judged if row.truth is not None and row.truth not in places]
-    best = sum(str(said.nearest) == row.truth for row, said in known)
-    noticed, refused = sum(said.label is None for said in strangers), sum(said.label is None for _, said in known)
+    none = sum(verdict.label is None for _, verdict in judged)
+    known = [(row, verdict) for row, verdict in judged if row.truth in places]
+    strangers = [verdict for row, verdict in judged if row.truth is not None and row.truth not in places]
+    best = sum(str(verdict.nearest) == row.truth for row, verdict in known)
+    noticed = sum(verdict.label is None for verdict in strangers)
+    refused = sum(verdict.label is None for _, verdict in known)
     numbers = [(f"{best:,} of {len(known):,}", "named rightly, if each has to be one of the classes", bool(known)),
                (f"{noticed:,} of {len(strangers):,}", f"strangers noticed as {NONE}", bool(strangers)),
                (f"{refused:,} of {len(known):,}", f"known ones taken for {NONE}", bool(known and none)),
                (f"{len(judged) - none:,}", "named", not known),
                (f"{none:,}", NONE, not known and none > 0),
                (f"{len(rows) - len(judged):,}", "could not be read", len(judged) < len(rows))]
-    return [(number, words) for number, words, told in numbers if told]
+    return [(number, words) for number, words, worth_telling in numbers if worth_telling]
 
 
 @dataclass(frozen=True)
@@ -95,14 +96,14 @@ def confusion(rows: Sequence[Row], places: Mapping[str, int]) -> list[list[Cell]
     """The confusion matrix of the classes that occur, a true class a line, none of these last; without labels empty."""
     from sklearn.metrics import confusion_matrix
 
-    told = [(places.get(row.truth, -1), -1 if row.verdict.label is None else places[str(row.verdict.label)])
+    pairs = [(places.get(row.truth, -1), -1 if row.verdict.label is None else places[str(row.verdict.label)])
             for row in rows if row.verdict and row.truth is not None]
-    occurring = sorted({place for pair in told for place in pair}, key=lambda place: (place < 0, place))
-    if not told:
+    occurring = sorted({place for pair in pairs for place in pair}, key=lambda place: (place < 0, place))
+    if not pairs:
         return []
-    counts = confusion_matrix([truth for truth, _ in told], [said for _, said in told], labels=occurring)
-    return [[Cell(truth, said, int(count), round(count / line.sum(), 2))
-             for said, count in zip(occurring, line, strict=True)]
+    counts = confusion_matrix([truth for truth, _ in pairs], [predicted for _, predicted in pairs], labels=occurring)
+    return [[Cell(truth, predicted, int(count), round(count / line.sum(), 2))
+             for predicted, count in zip(occurring, line, strict=True)]
             for truth, line in zip(occurring, counts, strict=True) if line.sum()]
 
 

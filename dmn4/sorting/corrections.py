@@ -33,10 +33,10 @@ def with_labels(images: ImageSet | None, table: Path) -> ImageSet:
                                        for image, label in zip(images.images, images.labels, strict=True)]
     new = [(place, given[file]) for file, place in places.items() if place is not None]
     label_of = {os.path.realpath(path): (path, label) for path, label in [*known, *new]}
-    found: dict[str, list[Source]] = {label: [] for label in sorted({label for _, label in label_of.values()})}
+    by_label: dict[str, list[Source]] = {label: [] for label in sorted({label for _, label in label_of.values()})}
     for path, label in label_of.values():
-        found[label].append(path)
-    return from_classes(found, table.stem if images is None else images.name)
+        by_label[label].append(path)
+    return from_classes(by_label, table.stem if images is None else images.name)
 
 
 class Taught(NamedTuple):

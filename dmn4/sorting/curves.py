@@ -39,10 +39,10 @@ def next_step(curve: LearningCurve) -> str:
     return "" if curve.enough or not curve.weakest else f"Label more of {', '.join(map(str, curve.weakest))} first."
 
 
-def confused(one: ClassCurve) -> str:
+def confused(class_curve: ClassCurve) -> str:
     """What pictures of a class were taken for, in words: "lemon (2), plum"."""
-    named = [f"{label}{f' ({count})' if count > 1 else ''}" for label, count in one.taken_for[:MISTAKES]]
-    rest = len(one.taken_for) - len(named)
+    named = [f"{label}{f' ({count})' if count > 1 else ''}" for label, count in class_curve.taken_for[:MISTAKES]]
+    rest = len(class_curve.taken_for) - len(named)
     return ", ".join(named) + (f" and {rest} more" if rest else "")
 
 
@@ -61,11 +61,11 @@ def lines_of(curve: LearningCurve) -> Iterator[str]:
     for name, point in zip(NAMES, curve.expected, strict=True):
         yield f"{shots_text(point.shots):>20}   {spread(point)}, {name}"
     few = curve.classes[:SHOWN]
-    widest = max([len("class"), *(len(on_screen(str(one.label))) for one in few)])
+    widest = max([len("class"), *(len(on_screen(str(class_curve.label))) for class_curve in few)])
     yield f"{'class':{widest}}  pictures  now                twice as many      taken for"
-    for one in few:
-        yield (f"{on_screen(str(one.label)):{widest}}  {one.shots:8}  {spread(one.now):17}  {spread(one.twice):17}  "
-               f"{on_screen(confused(one))}").rstrip()
+    for class_curve in few:
+        yield (f"{on_screen(str(class_curve.label)):{widest}}  {class_curve.shots:8}  {spread(class_curve.now):17}  "
+               f"{spread(class_curve.twice):17}  {on_screen(confused(class_curve))}").rstrip()
     if len(curve.classes) > SHOWN:
         yield f"and {len(curve.classes) - SHOWN:,} better classes"
     yield on_screen(f"{advice(curve)} {next_step(curve)}".rstrip())
@@ -76,12 +76,12 @@ def rows_of(curve: LearningCurve) -> Iterator[dict[str, str]]:
     for what, points in (("measured", curve.measured), ("expected", curve.expected)):
         for point in points:
             yield row(what, point, pictures=curve.judged)
-    for one in curve.classes:
-        for what, point in (("class now", one.now), ("class with twice as many", one.twice)):
-            yield row(what, point, one.label, pictures=one.judged)
-    for one in curve.classes:
-        for other, count in one.taken_for:
-            yield row("taken for", None, one.label, other, count)
+    for class_curve in curve.classes:
+        for what, point in (("class now", class_curve.now), ("class with twice as many", class_curve.twice)):
+            yield row(what, point, class_curve.label, pictures=class_curve.judged)
+    for class_curve in curve.classes:
+        for other, count in class_curve.taken_for:
+            yield row("taken for", None, class_curve.label, other, count)
 
 
 def row(what: str, point: Point | None, label: Any = "", other: Any = "", pictures: int = 0) -> dict[str, str]:
@@ -96,10 +96,10 @@ def as_dict(curve: LearningCurve) -> dict[str, Any]:
     return {"judged": curve.judged, "enough": curve.enough, "advice": advice(curve), "next": next_step(curve),
             "measured": [point_dict(point) for point in curve.measured],
             "expected": [point_dict(point) for point in curve.expected], "classes": [
-        {"label": plain_label(one.label), "shots": one.shots, "judged": one.judged, "now": point_dict(one.now),
-         "twice": point_dict(one.twice), "confused": confused(one), "taken_for": [
-             {"label": plain_label(other), "pictures": count} for other, count in one.taken_for]}
-        for one in curve.classes]}
+        {"label": plain_label(class_curve.label), "shots": class_curve.shots, "judged": class_curve.judged,
+         "now": point_dict(class_curve.now), "twice": point_dict(class_curve.twice), "confused": confused(class_curve),
+         "taken_for": [{"label": plain_label(other), "pictures": count} for other, count in class_curve.taken_for]}
+        for class_curve in curve.classes]}
 
 
 def point_dict(point: Point) -> dict[str, Any]:
@@ -119,12 +119,12 @@ def draw_curve(curve: LearningCurve, path: Path | None = None) -> Image.Image:
     draw_plot(sheet, curve, (EDGE, HEAD, WIDTH - EDGE, HEAD + HEIGHT))
     top, start, end = HEAD + HEIGHT + 78, 260, WIDTH - 400
     sheet.text((EDGE, top - 26), "The worst classes" if len(few) < len(curve.classes) else "Classes", 13, bold=True)
-    for place, one in enumerate(few):
+    for place, class_curve in enumerate(few):
         middle = top + FOOT * place + FOOT / 2
-        sheet.text((start - 12, middle), str(one.label), 13, anchor="rm", room=start - EDGE)
-        sheet.bar((start, middle - 6, start + (end - start) * one.twice.accuracy, middle + 6), PALETTE[0], hollow=True)
-        sheet.bar((start, middle - 6, start + (end - start) * one.now.accuracy, middle + 6), PALETTE[0])
-        words = spread(one.now) + (f", taken for {confused(one)}" if one.taken_for else "")
+        sheet.text((start - 12, middle), str(class_curve.label), 13, anchor="rm", room=start - EDGE)
+        for share, hollow in ((class_curve.twice.accuracy, True), (class_curve.now.accuracy, False)):
+            sheet.bar((start, middle - 6, start + (end - start) * share, middle + 6), PALETTE[0], hollow=hollow)
+        words = spread(class_curve.now) + (f", taken for {confused(class_curve)}" if class_curve.taken_for else "")
         sheet.text((end + 12, middle), words, 12, FAINT, "lm", WIDTH - end - 24)
     finished = sheet.finished()
     if path is not None:
@@ -136,8 +136,8 @@ def draw_plot(sheet: Sheet, curve: LearningCurve, box: tuple[float, float, float
     """The axes, the points and their intervals."""
     left, top, right, bottom = box
     points = (*curve.measured, *curve.expected)
-    first, last = (math.log(side) for side in (min(one.shots for one in points), max(one.shots for one in points)))
-    lowest = math.floor(5 * min(one.low for one in points)) / 5
+    first, last = (math.log(side([point.shots for point in points])) for side in (min, max))
+    lowest = math.floor(5 * min(point.low for point in points)) / 5
 
     def place(shots: float, share: float) -> tuple[float, float]:
         across = (math.log(shots) - first) / (last - first)
@@ -157,8 +157,8 @@ def draw_plot(sheet: Sheet, curve: LearningCurve, box: tuple[float, float, float
 
 def draw_points(sheet: Sheet, series: tuple[Point, ...], place: Any, colour: Colour) -> None:
     """Dots with their intervals, joined."""
-    sheet.line([place(one.shots, one.accuracy) for one in series], colour, 1.6)
-    for one in series:
-        across, low = place(one.shots, one.low)
-        sheet.bar((across - 0.7, place(one.shots, one.high)[1], across + 0.7, low), colour)
-        sheet.dot(place(one.shots, one.accuracy), 4, colour)
+    sheet.line([place(point.shots, point.accuracy) for point in series], colour, 1.6)
+    for point in series:
+        across, low = place(point.shots, point.low)
+        sheet.bar((across - 0.7, place(point.shots, point.high)[1], across + 0.7, low), colour)
+        sheet.dot(place(point.shots, point.accuracy), 4, colour)

@@ -14,15 +14,15 @@ from ..images import SUFFIXES, Source, find_images, read_image
 
 def gather(paths: Sequence[str | Path]) -> list[Path]:
     """The pictures at these paths: files as they are, folders by what is in them; a missing path is refused."""
-    found: list[Path] = []
+    files: list[Path] = []
     for path in paths:
         if not os.path.exists(path):                          # asked of what was given: Path("") is the folder here
             raise InputError(f"there is no file or folder {str(path)!r}")
-        found += find_images(path) if os.path.isdir(path) else [Path(path)]
-    if not found:
+        files += find_images(path) if os.path.isdir(path) else [Path(path)]
+    if not files:
         places = ", ".join(repr(str(path)) for path in paths)
         raise InputError(f"no images in {places} (looked for {' '.join(SUFFIXES)})")
-    return found
+    return files
 
 
 def readable(images: ImageSet) -> ImageSet:

@@ -57,10 +57,10 @@ class Prediction:
     @property
     def row(self) -> dict[str, str]:
         """This prediction as a line of a table."""
-        said = self.verdict
-        texts = ("", "", "", "", "") if said is None else (
-            said.words, str(said.nearest), number(said.probability), number(said.known),
-            "; ".join(map(str, said.perhaps)))
+        verdict = self.verdict
+        texts = ("", "", "", "", "") if verdict is None else (
+            verdict.words, str(verdict.nearest), number(verdict.probability), number(verdict.known),
+            "; ".join(map(str, verdict.perhaps)))
         return dict(zip(COLUMNS, (self.name, *texts, self.error), strict=True))
 
     @property
@@ -69,17 +69,18 @@ class Prediction:
 
         Where sets were asked for, the other classes that it may be stand behind them.
         """
-        said = self.verdict
-        cells = (f"error: {self.error}",) if said is None else (said.words, said.chance, said.others)
+        verdict = self.verdict
+        cells = (f"error: {self.error}",) if verdict is None else (verdict.words, verdict.chance, verdict.others)
         return "\t".join(map(on_screen, (self.name, *filter(None, cells))))
 
     @property
     def as_dict(self) -> dict[str, Any]:
         """This prediction as JSON holds it."""
-        said = self.verdict
-        fields = dict.fromkeys(("label", "nearest", "probability", "known")) | {"perhaps": []} if said is None else {
-            "label": plain_label(said.label), "nearest": plain_label(said.nearest), "probability": said.probability,
-            "known": None if said.known != said.known else said.known, "perhaps": [*map(plain_label, said.perhaps)]}
+        verdict = self.verdict
+        fields = dict.fromkeys(("label", "nearest", "probability", "known")) | {"perhaps": []} if verdict is None else {
+            "label": plain_label(verdict.label), "nearest": plain_label(verdict.nearest),
+            "probability": verdict.probability, "known": None if verdict.known != verdict.known else verdict.known,
+            "perhaps": [*map(plain_label, verdict.perhaps)]}
         return {"image": self.name, **fields, "probabilities": self.probabilities, "error": self.error}
 
 
@@ -98,10 +99,10 @@ def predict_each(classifier: "PlainClassifier", images: Iterable[Source], reject
     """A row for every picture, in order, while no more than a batch is in memory; an unreadable one is its error."""
     for batch in batches(images, batch_size or classifier.batch_size):
         with ThreadPoolExecutor(max_workers=4) as readers:
-            found = list(readers.map(lambda source: pixels_or_error(classifier, source), batch))
-        readable = [pixels for pixels in found if isinstance(pixels, Tensor)]
+            looked_at = list(readers.map(lambda source: pixels_or_error(classifier, source), batch))
+        readable = [pixels for pixels in looked_at if isinstance(pixels, Tensor)]
         judged = iter(judge(classifier, torch.cat(readable), reject, coverage) if readable else [])
-        for source, pixels in zip(batch, found, strict=True):
+        for source, pixels in zip(batch, looked_at, strict=True):
             yield Prediction(source, error=pixels) if isinstance(pixels, str) else Prediction(source, **next(judged))
 
 

@@ -102,17 +102,17 @@ def common_folder(rows: Sequence[Row]) -> str | None:
 
 def row_content(row: Row, places: Mapping[str, int], base: str | None, page: Path) -> dict[str, Any]:
     """What the page says of one picture; a class is its place among all, and none of these is -1."""
-    path, said = row.path, row.verdict
+    path, verdict = row.path, row.verdict
     name = os.path.relpath(path, base) if path and base else path or row.shown_name
     content: dict[str, Any] = {"name": name, "file": link_to(path, page) if path else ""}
     if row.truth is not None:
         content |= {"truth": places.get(row.truth, -1), "is": row.truth}
-    if said is None:
+    if verdict is None:
         return content | {"error": on_screen(row.error)}
-    return content | {"said": -1 if said.label is None else places[str(said.label)],
-                      "chance": said.chance, "others": said.others,
+    return content | {"said": -1 if verdict.label is None else places[str(verdict.label)],
+                      "chance": verdict.chance, "others": verdict.others,
                       "likely": [[places[name], percent(chance)] for name, chance in row.likely],
-                      "known": "" if said.known != said.known else percent(said.known)}
+                      "known": "" if verdict.known != verdict.known else percent(verdict.known)}
 
 
 def link_to(path: str, page: Path) -> str:

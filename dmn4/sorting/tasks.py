@@ -13,9 +13,9 @@ def as_task(prediction: Prediction, model: str) -> dict[str, Any] | None:
 
     The names are those of Label Studio's template for images: <Image name="image"/>, <Choices name="choice"/>.
     """
-    said = prediction.verdict
-    if said is None:
+    verdict = prediction.verdict
+    if verdict is None:
         return None
-    result = {"from_name": "choice", "to_name": "image", "type": "choices", "value": {"choices": [said.words]}}
+    result = {"from_name": "choice", "to_name": "image", "type": "choices", "value": {"choices": [verdict.words]}}
     return {"data": {"image": LOCAL + quote(prediction.name.lstrip("/"))},
-            "predictions": [{"model_version": model, "score": round(said.probability, 4), "result": [result]}]}
+            "predictions": [{"model_version": model, "score": round(verdict.probability, 4), "result": [result]}]}

@@ -88,8 +88,8 @@ def methods_at(request: Request) -> str:
     """What a path can be asked for; the router itself names the methods of one function only."""
     everything = (*(route for router in ROUTERS for route in router.routes), *request.app.routes)
     routes = [route for route in everything if isinstance(route, Route)]
-    found = {method for route in routes if route.path_regex.match(request.url.path) for method in route.methods or ()}
-    return ", ".join(sorted(found))
+    methods = {method for route in routes if route.path_regex.match(request.url.path) for method in route.methods or ()}
+    return ", ".join(sorted(methods))
 
 
 async def tell_mistake(request: Request, error: Exception) -> JSONResponse:

@@ -155,8 +155,8 @@ def client_of(scope: Scope) -> str:
 
 def hostname(host: str) -> str | None:
     """The name in a Host header, without the port; None if it is none."""
-    found = HOST.fullmatch(host)
-    return (found[1] or found[2]).lower() if found else None
+    match = HOST.fullmatch(host)
+    return (match[1] or match[2]).lower() if match else None
 
 
 def netloc(origin: str) -> str:

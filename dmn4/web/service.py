@@ -61,14 +61,14 @@ class Service:
         """The classifier of this id, if the caller may do with it what is needed."""
         if identity in self.hosted:
             return self.hosted[identity]
-        found = await asyncio.to_thread(self.store.classifiers.find, identity, caller.token)
-        if found is None:
+        classifier = await asyncio.to_thread(self.store.classifiers.find, identity, caller.token)
+        if classifier is None:
             raise HTTPException(404, GONE)
-        if found.access < need:
+        if classifier.access < need:
             raise HTTPException(403, "this classifier was shared with you to be asked, not to be changed"
                                 if need == Access.TEACH else "only its owner may do this with the classifier")
         self.used[identity] = time.time()
-        return self.as_it_is(found)
+        return self.as_it_is(classifier)
 
     def as_it_is(self, known: Classifier) -> Classifier:
         """A row of the store, with the progress that is known here."""
@@ -76,9 +76,9 @@ class Service:
 
     async def all(self, caller: Caller) -> list[Classifier]:
         """All that the caller may see, the most recently used first."""
-        found = await asyncio.to_thread(self.store.classifiers.all, caller.token)
-        found.sort(key=lambda one: max(one.changed, self.used.get(one.id, 0)), reverse=True)
-        return [*map(self.as_it_is, found), *self.hosted.values()]
+        classifiers = await asyncio.to_thread(self.store.classifiers.all, caller.token)
+        classifiers.sort(key=lambda classifier: max(classifier.changed, self.used.get(classifier.id, 0)), reverse=True)
+        return [*map(self.as_it_is, classifiers), *self.hosted.values()]
 
     async def source(self, known: Classifier) -> dict[str, Any]:
         """What a worker has to know to open the classifier that answers."""
@@ -186,15 +186,15 @@ class Service:
         """Without a lasting store the least recently used classifier leaves; none that is still learning."""
         if self.store.lasting:
             return
-        found = [one for one in await self.all(Caller()) if not one.hosted]
-        ready = [one for one in found if one.state != "learning"]
-        for one in reversed(ready):
-            if len(found) < self.limits.classifiers:
+        kept = [classifier for classifier in await self.all(Caller()) if not classifier.hosted]
+        ready = [classifier for classifier in kept if classifier.state != "learning"]
+        for classifier in reversed(ready):
+            if len(kept) < self.limits.classifiers:
                 return
-            await asyncio.to_thread(self.store.delete, one)
-            found.remove(one)
-        if len(found) >= self.limits.classifiers:
-            raise HTTPException(503, f"{len(found)} classifiers are still learning; try again in a moment")
+            await asyncio.to_thread(self.store.delete, classifier)
+            kept.remove(classifier)
+        if len(kept) >= self.limits.classifiers:
+            raise HTTPException(503, f"{len(kept)} classifiers are still learning; try again in a moment")
 
     # ------------------------------------------------------------------------------------------------------- ending
 

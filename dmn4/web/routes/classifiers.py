@@ -138,8 +138,8 @@ async def take_back(service: Serving, caller: By, known: Teachable, number: int,
 @router.get("/classifiers/{classifier}/suspects")
 async def list_suspects(service: Serving, known: Readable) -> list[answers.Suspect]:
     """The pictures learnt from that the others would name differently, worst first: labels that may be wrong."""
-    found = await service.pool.run("suspects", **await service.source(known))
-    return [answers.Suspect(**one) for one in found]
+    suspects = await service.pool.run("suspects", **await service.source(known))
+    return [answers.Suspect(**one) for one in suspects]
 
 
 @router.get("/classifiers/{classifier}/curve")
@@ -170,8 +170,8 @@ async def forget_class(service: Serving, caller: By, known: Teachable, label: st
 async def predict(service: Serving, known: Readable, picture: Picture) -> Response:
     """The class of a picture, its probability, and whether it is none of these."""
     content, = await read_pictures([picture], service.limits)
-    said = await service.pool.run("answer", picture=content, why=False, rule=None, **await service.source(known))
-    return Response(said, media_type="application/json")
+    answer = await service.pool.run("answer", picture=content, why=False, rule=None, **await service.source(known))
+    return Response(answer, media_type="application/json")
 
 
 @router.post("/classifiers/{classifier}/explanations", response_model=answers.Explanation)
@@ -181,8 +181,8 @@ async def explain(service: Serving, known: Readable, picture: Picture, rule: ans
     The answer holds the prediction as well, so that a picture has to be sent once only.
     """
     content, = await read_pictures([picture], service.limits)
-    said = await service.pool.run("answer", picture=content, why=True, rule=rule, **await service.source(known))
-    return Response(said, media_type="application/json")
+    answer = await service.pool.run("answer", picture=content, why=True, rule=rule, **await service.source(known))
+    return Response(answer, media_type="application/json")
 
 
 @router.get("/classifiers/{classifier}/model", response_class=Response,

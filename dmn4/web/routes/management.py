@@ -20,7 +20,7 @@ async def list_revisions(service: Serving, known: Readable) -> list[responses.Ch
     """The changes of a classifier that can be gone back to, the newest first."""
     if known.revision and known.hosted:
         return [as_change(known.revision)]
-    return [as_change(one) for one in await asyncio.to_thread(service.store.classifiers.revisions, known.id)]
+    return [as_change(change) for change in await asyncio.to_thread(service.store.classifiers.revisions, known.id)]
 
 
 @router.post("/classifiers/{classifier}/revisions/{number}", status_code=201)
@@ -34,8 +34,8 @@ async def go_back(service: Serving, caller: By, known: Teachable, number: int) -
 @router.get("/classifiers/{classifier}/shares")
 async def list_shares(service: Serving, known: Owned) -> list[responses.Share]:
     """The tokens that may use a classifier beside its owner's."""
-    found = await asyncio.to_thread(service.store.classifiers.shared_with, known.id)
-    return [responses.Share(token=name, may="teach" if teach else "read") for name, teach in found]
+    shared = await asyncio.to_thread(service.store.classifiers.shared_with, known.id)
+    return [responses.Share(token=name, may="teach" if teach else "read") for name, teach in shared]
 
 
 @router.put("/classifiers/{classifier}/shares/{token}")

@@ -58,8 +58,8 @@ def write_backup(store: Store, path: Path) -> int:
     names = sorted({row["file"] for row in rows["revisions"]})
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("about.json", json.dumps({"format": FORMAT, "time": time.time(), "files": len(names)}))
-        for table, found in rows.items():
-            archive.writestr(f"tables/{table}.jsonl", "".join(json.dumps(row) + "\n" for row in found))
+        for table, table_rows in rows.items():
+            archive.writestr(f"tables/{table}.jsonl", "".join(json.dumps(row) + "\n" for row in table_rows))
         for name in names:
             archive.write(store.files.local(name), f"files/{name}")
     with open(path, "rb+") as file:
@@ -137,7 +137,7 @@ def problem_of(store: Store, row: dict[str, Any]) -> str:
     """What is wrong with the file of a revision; nothing if it is whole."""
     try:
         with open(store.files.local(row["file"]), "rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+            checksum = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return "is missing"
-    return "" if found == row["sha256"] else "is damaged: its checksum is another"
+    return "" if checksum == row["sha256"] else "is damaged: its checksum is another"

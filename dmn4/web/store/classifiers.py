@@ -28,14 +28,14 @@ class Classifiers:
         """A classifier with its head, if the token may see it."""
         with self.engine.connect() as connection:
             row = connection.execute(seen_by(who).where(classifiers.c.id == identity)).first()
-        found = None if row is None else as_classifier(row, who)
-        return found if found is not None and found.access else None
+        classifier = None if row is None else as_classifier(row, who)
+        return classifier if classifier is not None and classifier.access else None
 
     def all(self, who: Token | None) -> list[Classifier]:
         """All that the token may see, the last changed first."""
         with self.engine.connect() as connection:
             rows = connection.execute(seen_by(who).order_by(classifiers.c.changed.desc())).all()
-        return [one for one in (as_classifier(row, who) for row in rows) if one.access]
+        return [classifier for classifier in (as_classifier(row, who) for row in rows) if classifier.access]
 
     def count(self) -> int:
         """How many there are, whoever owns them."""
@@ -89,10 +89,10 @@ class Classifiers:
         held = sa.select(sa.func.coalesce(sa.func.sum(revisions.c.pictures), 0)).select_from(heads)
         for query, quota, usual, unit in ((size, row.bytes, self.limits.owner_bytes, "bytes"),
                                           (held, row.pictures, self.limits.owner_pictures, "pictures")):
-            found = connection.execute(query.where(classifiers.c.owner == owner)).scalar_one()
+            used = connection.execute(query.where(classifiers.c.owner == owner)).scalar_one()
             most = usual if quota is None else quota
-            if found > most:
-                raise HTTPException(413, f"its owner would keep {found:,} {unit}; {most:,} are the most")
+            if used > most:
+                raise HTTPException(413, f"its owner would keep {used:,} {unit}; {most:,} are the most")
 
     def progress(self, identity: str, done: int) -> None:
         """Note how far learning is, and that somebody is at it."""
@@ -159,8 +159,8 @@ def as_classifier(row: Any, who: Token | None) -> Classifier:
     values = as_dict(row)
     teach = values.pop("teach")
     head = {name.removeprefix("r_"): values.pop(name) for name in list(values) if name.startswith("r_")}
-    own = values["owner"] == (who.id if who else None) or bool(who and who.admin)
-    access = Access.OWN if own else Access.NONE if teach is None else Access.TEACH if teach else Access.READ
+    is_owner = values["owner"] == (who.id if who else None) or bool(who and who.admin)
+    access = Access.OWN if is_owner else Access.NONE if teach is None else Access.TEACH if teach else Access.READ
     return Classifier(**values, access=access, revision=None if head["number"] is None else as_revision(head))
 
 

@@ -75,8 +75,8 @@ class Files:
     def names(self) -> Iterator[str]:
         """All files that are kept."""
         if self.remote is not None:
-            found = self.remote.find(self.root) if self.remote.exists(self.root) else []
-            yield from sorted(path.removeprefix(f"{self.root}/") for path in found if path.endswith(SUFFIX))
+            names = self.remote.find(self.root) if self.remote.exists(self.root) else []
+            yield from sorted(path.removeprefix(f"{self.root}/") for path in names if path.endswith(SUFFIX))
         else:
             yield from sorted(path.relative_to(self.folder).as_posix() for path in self.folder.glob(f"*/*{SUFFIX}"))
 

@@ -62,7 +62,7 @@ class Store:
         """Go back to a revision: it becomes the newest one."""
         while True:
             kept = self.classifiers.revisions(known.id)
-            old = next((one for one in kept if one.number == number), None)
+            old = next((revision for revision in kept if revision.number == number), None)
             if old is None:
                 newest = kept[0].number if kept else 0
                 raise HTTPException(404, f"there is no revision {number}; the newest is {newest}")

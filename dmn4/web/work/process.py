@@ -60,11 +60,11 @@ class Worker:
 
     def one(self, name: str, **arguments: Any) -> Any:
         """The value of one job, for those who can wait; a problem is an InputError."""
-        found: dict[str, Any] = {}
-        self.ask([(name, arguments)], lambda message, _: found.update(message))
-        if "problem" in found:
-            raise InputError(found["problem"])
-        return found["value"]
+        result: dict[str, Any] = {}
+        self.ask([(name, arguments)], lambda message, _: result.update(message))
+        if "problem" in result:
+            raise InputError(result["problem"])
+        return result["value"]
 
     def hear(self) -> tuple[dict[str, Any], bytes]:
         """The next message, with its bytes if it announces some."""

@@ -59,9 +59,9 @@ class Tasks:
 
     def shared(self, classifier: FewShotClassifier) -> FewShotClassifier:
         """The classifier with the shared backbone in place of its copy, and with the arguments that rebuild it."""
-        own = classifier.parts_
-        classifier.parts_ = replace(self.parts, method=own.method, method_name=own.method_name,
-                                    method_options=own.method_options)
+        parts = classifier.parts_
+        classifier.parts_ = replace(self.parts, method=parts.method, method_name=parts.method_name,
+                                    method_options=parts.method_options)
         classifier.set_params(backbone=self.backbone.source, weights=self.backbone.weights, batch_size=BATCH)
         return classifier
 
@@ -147,11 +147,11 @@ class Tasks:
         else:
             judged, evidence = classifier.judge_maps(maps[None]), None
         [verdict] = classifier.verdicts(judged, reject=True, coverage=COVERAGE)
-        said = as_prediction(classifier.classes_.tolist(), judged, verdict)
+        prediction = as_prediction(classifier.classes_.tolist(), judged, verdict)
         if evidence is None:
-            return said.model_dump_json().encode()
+            return prediction.model_dump_json().encode()
         shown = replace(evidence if rule is None else evidence.under(rule), said=verdict.line)
-        return json.dumps(shown.to_json() | {"prediction": said.model_dump()}, allow_nan=False).encode()
+        return json.dumps(shown.to_json() | {"prediction": prediction.model_dump()}, allow_nan=False).encode()
 
     def shot(self, tell: Tell, path: Path, sha256: str, number: int) -> bytes:
         """One of the pictures learnt from, as JPEG."""
@@ -174,7 +174,7 @@ class Tasks:
 
     def suspects(self, tell: Tell, path: Path, sha256: str) -> list[dict[str, Any]]:
         """The pictures learnt from that the others would name differently, worst first."""
-        return [as_suspect(found).model_dump() for found in self.classifier(path, sha256).suspects()]
+        return [as_suspect(suspect).model_dump() for suspect in self.classifier(path, sha256).suspects()]
 
     def curve(self, tell: Tell, path: Path, sha256: str) -> dict[str, Any]:
         """How accurate the classifier is, and would be with more pictures."""
