@@ -53,6 +53,8 @@ def predict_in_bulk(model: str, images: Sequence[str], out: str | None, parquet:
         done = predict_many(model, images, parts, **options, seen=seen)
     if parquet is not None:
         join(Path(parts), parquet)
+        for part in Path(parts).glob("part-*"):               # before what tells of which run they are: killed here,
+            part.unlink()                                     # the same command begins anew
         shutil.rmtree(parts)
     if done.errors and done.errors == done.count and not done.before:
         raise InputError(f"none of the {done.count} pictures can be read; the first: {done.first_error}")
