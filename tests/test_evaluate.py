@@ -14,7 +14,7 @@ from dmn4.errors import InputError
 from dmn4.evaluation.contenders import Contender, TrainedBackbone, load_trained
 from dmn4.evaluation.evaluate import Protocol, evaluate
 from dmn4.evaluation.split import QUICK, EmbeddedSplit, all_views, places
-from dmn4.files import read_json, save_tensors
+from dmn4.files import load_tensors, read_json, save_tensors
 from dmn4.images import Transform
 from dmn4.images.looks import view
 from dmn4.methods import METHODS, build_method
@@ -126,6 +126,15 @@ def test_the_card_tells_how_the_number_was_made(backbone, tmp_path):
     assert card["results"]["dmn4"]["half_width_normal"] == pytest.approx(found.accuracy("dmn4", "normal").half_width)
     assert (card["data"], card["ways"], card["repeats"], card["seed"]) == (IMAGES.fingerprint, 3, 2, 0)
     assert {"command", "machine", "torch", "seconds", "contenders"} <= card.keys()
+
+
+def test_a_card_that_was_not_written_any_more_is_written_whole(backbone, tmp_path):
+    evaluate(IMAGES, enter(backbone, "dmn4"), SHORT, tmp_path, shown=False)
+    card = read_json(tmp_path / "card.json")
+    (tmp_path / "card.json").unlink()
+    evaluate(IMAGES, enter(backbone, "dmn4"), SHORT, tmp_path, resume=True, shown=False)
+    assert read_json(tmp_path / "card.json")["results"] == card["results"]
+    assert "kept" in card["results"]["dmn4"]
 
 
 def test_an_evaluation_goes_on_to_more_episodes(backbone, tmp_path):
@@ -241,6 +250,15 @@ def test_a_run_folder_remembers_backbone_method_and_picture_size(backbone, tmp_p
     assert (trained.transform.size, trained.facts["method"]) == (24, "odm")
     assert trained.with_method().method.share == 0.5
     assert trained.with_method("dn4").facts["method"] == "dn4"
+
+
+def test_a_model_whose_options_are_missing_has_those_of_the_method(backbone, tmp_path):
+    model = FewShotModel(backbone, build_method("odm"), "odm", {})
+    save_model(tmp_path / "model.safetensors", model, {"transform": "mcl-stored", "size": 24})
+    tensors, about = load_tensors(tmp_path / "model.safetensors")
+    del about["method_options"]
+    save_tensors(tmp_path / "model.safetensors", tensors, about)
+    assert load_trained(str(tmp_path)).facts["method_options"] == "{}"
 
 
 def test_the_kind_of_a_backbone_may_have_options():

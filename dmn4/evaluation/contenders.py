@@ -83,7 +83,7 @@ def read_trained(path: Path, backbone: str = "") -> TrainedBackbone:
              "weights": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest()[:16]}
     if "method" in about:
         model = load_model(path, **more)
-        facts |= {"method": about["method"], "method_options": about["method_options"]}
+        facts |= {"method": about["method"], "method_options": about.get("method_options", "{}")}
         return TrainedBackbone(model.backbone, usual_transform(model.backbone, about), facts, model.method)
     built = build_backbone(about["backbone"], path, **more)
     return TrainedBackbone(built.eval(), usual_transform(built, about), facts)

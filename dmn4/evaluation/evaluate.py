@@ -107,7 +107,8 @@ def evaluate(images: ImageSet, contenders: Mapping[str, Contender], protocol: Pr
     total = protocol.episodes * protocol.repeats
     values = load_values(run, list(contenders), total)
     done = int((~np.isnan(np.stack(list(values.values())))).all(0).sum())
-    splits = embed_splits(images, contenders, protocol, base, in_memory, shown, mirror) if done < total else []
+    unfinished = done < total or (run is not None and not (run.folder / "card.json").exists())    # it needs maps too
+    splits = embed_splits(images, contenders, protocol, base, in_memory, shown, mirror) if unfinished else []
     with run.stoppable() if run else nullcontext(), progress("episodes", total, done, shown) as bar:
         for played in play(splits, protocol, pictures.labels, range(done, total)):
             count = len(next(iter(played.values())))
