@@ -6,7 +6,7 @@ from PIL import Image
 
 from dmn4.episodes.sampling import sample_episodes
 from dmn4.methods.mn4_semi import MN4Semi
-from dmn4.reproduce.adopted import DISTRACTOR, Adopted, draw_adopted, find_adopted, frame, tally, true_classes
+from dmn4.reproduce.adopted import DISTRACTOR, Adopted, draw_adopted, find_adopted, outline, tally, true_classes
 
 
 def test_adopted_descriptors_are_found_again_where_they_came_from():
@@ -34,7 +34,7 @@ def test_a_tally_tells_own_pictures_from_others_and_from_distractors():
 
 
 def test_a_frame_covers_its_place_of_the_map():
-    box = frame(5, (2, 4), (20, 40), 0)
+    box = outline(5, (2, 4), (20, 40), 0)
     assert (box.get_x(), box.get_y(), box.get_width(), box.get_height()) == (9.5, 9.5, 10, 10)
 
 

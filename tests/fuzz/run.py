@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -107,6 +108,7 @@ def work(kind: str, seeds: list[bytes], numbers: list[int], seed: int, said) -> 
     """In the child: every case within its limits, a line for each."""
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 2)                                         # decoders of C complain there
+    pyarrow.set_memory_pool(pyarrow.system_memory_pool())     # its own one claims a gigabyte of addresses at once
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + BYTES, used + BYTES))
     base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
