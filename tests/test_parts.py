@@ -8,6 +8,7 @@ from dmn4.classify.classifier import FewShotClassifier, load
 from dmn4.classify.description import Composition
 from dmn4.classify.parts import assemble, checksum, rebuild
 from dmn4.errors import InputError
+from dmn4.evaluation.contenders import load_trained
 from dmn4.methods import build_method
 from dmn4.training.checkpoints import save_backbone, save_model
 from dmn4.training.model import FewShotModel
@@ -104,3 +105,10 @@ def test_the_users_module_is_left_as_it_was():
 def test_another_image_size_is_exact():
     transform = assemble("dmn4", Eye(), image_size=20).transform
     assert (transform.size, transform.resize, transform.mean) == (20, (20, 20), Eye.mean)
+
+
+@pytest.mark.parametrize("preset", ["dmn4-conv4", "dmn4-resnet12", "mcl-stored"])
+def test_weights_of_another_size_are_prepared_as_in_an_evaluation(preset, tmp_path):
+    path = tmp_path / "narrow.safetensors"
+    save_backbone(path, build_backbone("conv4", width=0.125), {"transform": preset, "size": 24})
+    assert assemble("dmn4", "conv4", path).transform == load_trained(str(path)).transform

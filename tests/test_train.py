@@ -253,3 +253,13 @@ def test_validation_sees_the_views_and_the_unlabelled_images_of_its_method():
     model.method.register_forward_pre_hook(lambda _, args, more: seen.append((len(args[0]), more)), with_kwargs=True)
     assert 0 <= Validation(VAL, recipe, model.backbone.out_channels)(model.backbone, model.method) <= 1
     assert [(support, len(more["unlabelled"])) for support, more in seen] == [(3 * 2, 3 * 2)] * 3     # flips; 2 a class
+
+
+def test_the_first_epoch_that_is_measured_is_the_one_named(tmp_path):
+    run = train(TRAIN, tmp_path, replace(RECIPE, epochs=3, validate_every=1, validate_from=2), val=VAL, shown=False)
+    assert [row["val"] != "" for row in read_log(run.folder / "log.csv")] == [False, True, True]
+
+
+def test_a_loss_of_the_methods_own_takes_no_smoothing():
+    with pytest.raises(InputError, match="'relationnet' is trained with a loss of its own, which takes no label smoot"):
+        start_model(replace(RECIPE, method="relationnet", method_options="", smoothing=0.1))

@@ -1,6 +1,6 @@
 """Which classes of the benchmarks belong to which split, with their sources; what a right copy holds.
 
-Class lists are the files in `classes/`. CUB is split by rules on the number in front of a class name, such as
+Class lists are the files in `classes/`. CUB is split by the number in front of a class name, such as
 `017.Cardinal`; tiered meta-iNat by super-category.
 """
 
