@@ -26,7 +26,7 @@ from dmn4.episodes.sampling import sample_episodes
 from dmn4.files import write_file
 from dmn4.methods import build_method
 
-WAYS, SHOTS, TASKS = 5, (1, 5, 10), 30
+WAYS = 5
 
 
 class Shape(NamedTuple):
@@ -38,14 +38,15 @@ class Shape(NamedTuple):
 
 def mixed(maps: Tensor, channels: int, side: int = 7, noise: float = 0.0, bend: bool = False) -> Tensor:
     """Random sums of the 1280 channels, drawn out to more places; `bend` cuts off what is below zero."""
-    chance, own = torch.Generator().manual_seed(channels), torch.Generator().manual_seed(int(maps[0].double().sum()))
+    chance = torch.Generator().manual_seed(channels)
+    by_picture = torch.Generator().manual_seed(int(maps[0].double().sum()))
     maps = maps[:, 320:].float()
     mixing = torch.randn(channels, 1280, generator=chance) / 1280**0.5
     maps = torch.einsum("oc,nchw->nohw", mixing, maps)
     maps = maps.relu() if bend else maps
     if side > maps.shape[2]:
         maps = F.interpolate(maps, (side, side), mode="bilinear")
-        maps = maps + noise * maps.std() * torch.randn(maps.shape, generator=own)
+        maps = maps + noise * maps.std() * torch.randn(maps.shape, generator=by_picture)
     return averaged(maps, MAP_SIZE)
 
 
@@ -80,30 +81,31 @@ def of_the_first(images: ImageSet, data: str) -> Tensor:
 
 
 @torch.inference_mode()
-def main(sets: list[str], out: Annotated[Path, typer.Option("-o", "--out")] = Path("networks")) -> None:
+def main(sets: list[str], shots: list[int] = [1, 5], tasks: int = 30,  # noqa: B006 (what typer reads)
+         out: Annotated[Path, typer.Option("-o", "--out")] = Path("networks")) -> None:
     """Write one table: shapes, sets, shots."""
-    lines = [f"{WAYS} ways. Each cell: accuracy; log of the best temperature over the law's; calibration error,",
-             "starting from the law and from the spread of the scores.", "",
-             "| maps | set | " + " | ".join(f"{shots} shots" for shots in SHOTS) + " |",
-             "|---" * (2 + len(SHOTS)) + "|"]
+    lines = [f"{WAYS} ways, {tasks} tasks. Each cell: accuracy; log of the best temperature over the law's;",
+             "calibration error, starting from the law and from the spread of the scores.", "",
+             "| maps | set | " + " | ".join(f"{each} shots" for each in shots) + " |",
+             "|---" * (2 + len(shots)) + "|"]
     for data in sets:
         images = chosen(data)
         stored = of_the_first(images, data)
         order = torch.from_numpy(images.labels.argsort(kind="stable"))
         labels = images.labels[order]
         for name, shape in SHAPES.items():
-            maps = Maps.of(torch.cat([shape.make(some).half() for some in stored.split(64)]), shape.compared)
+            maps = Maps.of(torch.cat([shape.make(part).half() for part in stored.split(64)]), shape.compared)
             method = build_method("dmn4-linear", channels=maps.means.shape[1], centre="shots", compared=shape.compared)
-            found: list[tuple[Cell, Cell]] = []
-            for shots in SHOTS:
-                tasks = list(sample_episodes(labels, WAYS, shots, 5, episodes=TASKS, seed=shots))
+            cells: list[tuple[Cell, Cell]] = []
+            for each in shots:
+                episodes = list(sample_episodes(labels, WAYS, each, 5, episodes=tasks, seed=each))
                 method.temperature_law = method.law
-                by_law = cell(method, maps, tasks)
+                by_law = cell(method, maps, episodes)
                 method.temperature_law = None
-                found.append((by_law, cell(method, maps, tasks)))
+                cells.append((by_law, cell(method, maps, episodes)))
             lines.append(f"| {name} | {images.name} | " + " | ".join(
-                f"{100 * one.right.mean():.1f}; {one.far:+.2f}; {one.error:.1f}, {other.error:.1f}"
-                for one, other in found) + " |")
+                f"{100 * by_law.right.mean():.1f}; {by_law.far:+.2f}; {by_law.error:.1f}, {by_spread.error:.1f}"
+                for by_law, by_spread in cells) + " |")
             print(lines[-1], flush=True)
     write_file(out / "map-shapes.md", "\n".join(lines) + "\n")
 
