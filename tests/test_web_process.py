@@ -10,6 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import httpx
 import pytest
@@ -114,11 +115,11 @@ def state(one):
 @pytest.mark.parametrize(("number", "lasting"),
                          [(signal.SIGTERM, False), (signal.SIGTERM, True), (signal.SIGINT, True)])
 def test_told_to_end_it_ends_within_ten_seconds_whatever_it_computes(tmp_path, number, lasting):
-    hold, temporary = tmp_path / "hold", tmp_path / "temporary"
-    temporary.mkdir()
+    hold = tmp_path / "hold"
     store = tmp_path / "store" if lasting else None
     slow = SLOW.format(hold=str(hold))
-    with process(store, slow, temporary) as (service, client), ThreadPoolExecutor() as threads:
+    with (TemporaryDirectory() as temporary,                  # the path of a socket below it must be short
+          process(store, slow, temporary) as (service, client), ThreadPoolExecutor() as threads):
         hold.touch()
         learning = {"url": "/api/classifiers", "params": {"wait": False}, **shots("red", "blue", each=1)}
         client.post(**learning)
@@ -135,7 +136,7 @@ def test_told_to_end_it_ends_within_ten_seconds_whatever_it_computes(tmp_path, n
             assert time.monotonic() - start < 30, "a worker outlived the service"
             time.sleep(0.05)
         assert waiting.result(30).status_code == 503
-    assert not list(temporary.glob("dmn4-*"))
+        assert not list(Path(temporary).glob("dmn4-*"))
 
 
 def below(process):
