@@ -111,9 +111,8 @@ def test_the_examples_that_compare_networks_and_maps_run(kinds, tmp_path, monkey
     assert "means 2x2" in (tmp_path / "large-maps.md").read_text()
     monkeypatch.setattr(photo_grid, "SIZE", 96)
     shapes = example("map_shapes")
-    shapes.TASKS, shapes.SHOTS = 1, (1,)
     shapes.SHAPES = dict(list(shapes.SHAPES.items())[:7])
-    shapes.main([str(kinds)], tmp_path)
+    shapes.main([str(kinds)], [1], 1, tmp_path)
     assert (tmp_path / "map-shapes.md").read_text().count(f"| {kinds.name} |") == 7
 
 
